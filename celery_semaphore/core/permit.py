@@ -185,7 +185,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class DeclaredLimit:
     """The smallest limit that was declared lately, and who declared it: a worker, or ``<process id>@<host>``."""
 
     limit: int
@@ -209,7 +209,9 @@ class Snapshot:
     grace_until: float | None = None
     # The store's time until which it is paused, or its semaphore is: infinity if that is until it is resumed.
     paused_until: float | None = None
-    declared: Declaration | None = None  # in force if no operator set a limit; None: there was none
+    declared: DeclaredLimit | None = (
+        None  # in force if no operator set a limit; None: there was none
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from .permit import (
     Answer,
     Claim,
     Decision,
-    Declaration,
+    DeclaredLimit,
     Grant,
     MessageId,
     Permit,
@@ -214,7 +214,7 @@ class Store(Protocol):
     def resources(self) -> Iterator[str]:
         """Yield every resource in use; the list may lag a little."""
 
-    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         """Declare a limit for each of these resources in the name of ``by``, as an attempt declares it.
 
         Return what is in force of all that was declared there lately; leave out resources where an operator's limit is.

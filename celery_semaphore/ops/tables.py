@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..core.permit import Declaration
+from ..core.permit import DeclaredLimit
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -223,7 +223,7 @@ def _headline(view: ResourceView) -> str:
     return f"{place(view)}: {usage}{paused}{lately}"
 
 
-def _why_in_force(view: ResourceView, declared: Declaration) -> str:
+def _why_in_force(view: ResourceView, declared: DeclaredLimit) -> str:
     """Say why this limit is in force, and who declared it."""
     lately = f"the smallest limit declared lately is {declared.limit}, by {printable(declared.by)}"
     if view.set_by_operator:

@@ -9,7 +9,7 @@ from math import inf
 
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.permit import Decision, Declaration, Held, Kind, Snapshot, Waiter
+from ..core.permit import Decision, DeclaredLimit, Held, Kind, Snapshot, Waiter
 from ..core.ticket import Ticket
 
 
@@ -51,7 +51,7 @@ class SemaphoreView:
     pause_left: float | None = None  # until that pause ends; None: until it is resumed
     paused_keys: int = 0  # with a pause of their own
     # The smallest limit that was declared lately for calls without a key, and who declared it.
-    declared: Declaration | None = None
+    declared: DeclaredLimit | None = None
 
     @classmethod
     def of(
@@ -174,7 +174,9 @@ class ResourceView:
     )
     paused: bool = False  # it, or its semaphore
     pause_left: float | None = None  # until the pause ends; None: until it is resumed
-    declared: Declaration | None = None  # the smallest limit that was declared lately, and who did
+    declared: DeclaredLimit | None = (
+        None  # the smallest limit that was declared lately, and who did
+    )
 
     @property
     def is_idle(self) -> bool:

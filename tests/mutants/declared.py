@@ -266,8 +266,8 @@ MUTANTS = (
     memory(
         *SAYS_PRESENT,
         "declared",
-        "Declaration(self.before, self.before_by)",
-        "Declaration(self.before, self.by)",
+        "DeclaredLimit(self.before, self.before_by)",
+        "DeclaredLimit(self.before, self.by)",
         tests=ON_MEMORY,
     ),
     lua(

@@ -11,7 +11,7 @@ from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.names import process_name, task_id_of
 from celery_semaphore.core.permit import (
     Claim,
-    Declaration,
+    DeclaredLimit,
     Kind,
     Permit,
     Reason,
@@ -109,7 +109,7 @@ def test_a_resource_tells_who_holds_and_who_waits(
 def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: Inspector) -> None:
     store.declare({"api": 5}, "worker@b")
     seen = inspector.resource("api")
-    assert (seen.limit, seen.declared) == (5, Declaration(5, "worker@b"))
+    assert (seen.limit, seen.declared) == (5, DeclaredLimit(5, "worker@b"))
     why = "the smallest limit declared lately is 5, by worker@b."
     assert tables.resource(seen).endswith(f"In force is what is declared: {why}")
     store.set_limit(7, "api")
@@ -117,12 +117,12 @@ def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: 
     assert (seen.limit, seen.set_by_operator, seen.declared) == (
         7,
         True,
-        Declaration(5, "worker@b"),
+        DeclaredLimit(5, "worker@b"),
     )
     assert tables.resource(seen).endswith(f"In force is the limit that was set; {why}")
     hold(store, "t:1", claims(limit=2))
     api = next(each for each in inspector.semaphores() if each.semaphore == "api")
-    assert (api.limits, api.declared) == ((7,), Declaration(2, process_name()))
+    assert (api.limits, api.declared) == ((7,), DeclaredLimit(2, process_name()))
 
 
 def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from celery_semaphore import Semaphore
 from celery_semaphore.core.names import process_name
-from celery_semaphore.core.permit import Declaration
+from celery_semaphore.core.permit import DeclaredLimit
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector
@@ -66,7 +66,7 @@ def be_stray(site: Site, resource: str, limit: int, n: int) -> None:
         counter.close()
 
 
-def in_force(site: Site) -> Declaration | None:
+def in_force(site: Site) -> DeclaredLimit | None:
     store = site.store()
     try:
         return store.snapshot("orders").declared
@@ -75,7 +75,7 @@ def in_force(site: Site) -> Declaration | None:
 
 
 def wait_in_force(site: Site, limit: int, by: str) -> None:
-    expected = Declaration(limit, by)
+    expected = DeclaredLimit(limit, by)
     wait_until(lambda: in_force(site) == expected, 5 * site.lease, f"{expected} is in force")
 
 
@@ -103,7 +103,7 @@ def test_the_smallest_limit_holds_while_it_is_declared(
     newest = deployed(site, 50)
     assert most_inside(site, "5 to 50", stray=50) == 5
     wait_until(lambda: told(newest, "50 here, 5", new.hostname), 10, "the newest is told")
-    assert in_force(site) == Declaration(5, new.hostname)
+    assert in_force(site) == DeclaredLimit(5, new.hostname)
     assert told(old, "50 here, 5", new.hostname) == told(newest, "50 here, 5", new.hostname) == 1
 
     be_stray(site, "stray", 1, 0)
@@ -113,7 +113,7 @@ def test_the_smallest_limit_holds_while_it_is_declared(
     store = site.store()
     shown = Inspector(store, declared={"orders": 50}).resource("orders")
     store.close()
-    assert shown.declared == Declaration(1, by)
+    assert shown.declared == DeclaredLimit(1, by)
     assert f"the smallest limit declared lately is 1, by {by}." in tables.resource(shown)
     for worker, own in ((new, 5), (newest, 50)):
         wait_until(lambda: told(worker, f"{own} here, 1", by), 10, "it is told")  # noqa: B023

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-from ...core.permit import Declaration
+from ...core.permit import DeclaredLimit
 
 
 class Declared(NamedTuple):
@@ -28,8 +28,8 @@ class Declared(NamedTuple):
         low, by = (limit, by) if limit < known.limit else (known.limit, known.by)
         return cls(low, known.before, min(ends, known.ends), by, known.before_by)
 
-    def in_force(self, now: int) -> Declaration:
+    def in_force(self, now: int) -> DeclaredLimit:
         """Return the smallest of both windows; once both are over, the last one stays until another is declared."""
         if self.before is None or self.ends <= now or self.limit <= self.before:
-            return Declaration(self.limit, self.by)
-        return Declaration(self.before, self.before_by)
+            return DeclaredLimit(self.limit, self.by)
+        return DeclaredLimit(self.before, self.before_by)

@@ -18,7 +18,7 @@ from .resource import NOTHING, Entry, Own, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...core.permit import Declaration
+    from ...core.permit import DeclaredLimit
     from ...core.ticket import Ticket
     from .messages import Remembered
     from .stored_wait import StoredWait
@@ -178,7 +178,7 @@ class MemoryState:
             at = self.at(resource)
             at.declared = Declared.noted(at.declared, limit, by, self.now, self.lease)
 
-    def declared(self, resource: str) -> Declaration | None:
+    def declared(self, resource: str) -> DeclaredLimit | None:
         """Return what is in force of all that was declared lately."""
         known = self.resources.get(resource)
         return known.declared.in_force(self.now) if known and known.declared else None

@@ -13,7 +13,7 @@ from ...core.permit import (
     Answer,
     Claim,
     Decision,
-    Declaration,
+    DeclaredLimit,
     Grant,
     MessageId,
     Permit,
@@ -250,7 +250,7 @@ class MemoryStore(BringsDurations):
         with self._lock:
             return iter([n for n, at in self._state.resources.items() if not at.idle()])
 
-    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
         with self._lock:
             try:

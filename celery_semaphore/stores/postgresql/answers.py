@@ -10,7 +10,7 @@ from typing import Any
 from ...core.permit import (
     Claim,
     Decision,
-    Declaration,
+    DeclaredLimit,
     Grant,
     Held,
     Kind,
@@ -74,12 +74,12 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         seconds(now),
         None if grace is None else seconds(grace),
         until(paused),
-        None if declared is None else Declaration(declared, original(by or "")),
+        None if declared is None else DeclaredLimit(declared, original(by or "")),
     )
 
 
-def declarations(found: str) -> dict[str, Declaration]:
-    return {name: Declaration(limit, original(by or "")) for name, limit, by in json.loads(found)}
+def declarations(found: str) -> dict[str, DeclaredLimit]:
+    return {name: DeclaredLimit(limit, original(by or "")) for name, limit, by in json.loads(found)}
 
 
 def decisions(rows: Sequence[Sequence[str | None]]) -> dict[str, Decision]:

@@ -12,7 +12,7 @@ from ...core.permit import (
     Answer,
     Claim,
     Decision,
-    Declaration,
+    DeclaredLimit,
     Grant,
     MessageId,
     Permit,
@@ -255,7 +255,7 @@ class PostgresStore(BringsDurations):
     def resources(self) -> Iterator[str]:
         return Index(self._runner).names()
 
-    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
         try:
             words = (list(limits), list(limits.values()), stored(by))

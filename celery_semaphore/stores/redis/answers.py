@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.permit import (
     Claim,
     Decision,
-    Declaration,
+    DeclaredLimit,
     Grant,
     Held,
     Kind,
@@ -70,8 +70,8 @@ def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
     )
 
 
-def declaration(declared: list[Any]) -> Declaration | None:
-    return Declaration(declared[0], text(declared[1])) if declared else None
+def declaration(declared: list[Any]) -> DeclaredLimit | None:
+    return DeclaredLimit(declared[0], text(declared[1])) if declared else None
 
 
 def decisions(answer: list[Any]) -> dict[str, Decision]:

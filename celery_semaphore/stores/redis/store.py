@@ -12,7 +12,7 @@ from ...core.permit import (
     Answer,
     Claim,
     Decision,
-    Declaration,
+    DeclaredLimit,
     Grant,
     MessageId,
     Permit,
@@ -248,7 +248,7 @@ class RedisStore(BringsDurations):
     def resources(self) -> Iterator[str]:
         return self._index.names()
 
-    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, Declaration]:
+    def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
         calls: list[Call] = [([ResourceClaim(at, 0, 0)], (n, by)) for at, n in limits.items()]
         try:

@@ -38,7 +38,6 @@ from .changed_tasks import ChangedTasks
 from .consumed_queues import ConsumedQueues
 from .crowd import Crowd
 from .declared_limits import DeclaredLimits
-from .declaring_workers import DeclaringWorkers
 from .ended_waits import EndedWaits
 from .formats import Formats
 from .gone_callers import GoneCallers
@@ -64,6 +63,7 @@ from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
 from .two_lines import TwoLines
 from .two_messages import TwoMessages
+from .worker_limits import WorkerLimits
 
 __all__ = ["StoreConformance"]
 
@@ -93,7 +93,7 @@ class StoreConformance(
     Callers,
     Operators,
     DeclaredLimits,
-    DeclaringWorkers,
+    WorkerLimits,
     NoLimit,
     Pauses,
     ResourceTotals,

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 from ...core.key import names_of, resource_name
-from ...core.permit import Declaration
+from ...core.permit import DeclaredLimit
 from ...core.store import Store
 from ..messages.hourly_warnings import HourlyWarnings
 
@@ -36,7 +36,7 @@ class DeclaredLimits:
                 if declared.limit != self.limits[resource]:
                     self._warn(resource, declared)
 
-    def _warn(self, resource: str, declared: Declaration) -> None:
+    def _warn(self, resource: str, declared: DeclaredLimit) -> None:
         name = names_of(resource)[0]
         self._warnings.warn(
             f"{resource} {declared.limit}",

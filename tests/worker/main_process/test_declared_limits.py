@@ -8,7 +8,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import Limit, LimitedTask
-from celery_semaphore.core.permit import Declaration
+from celery_semaphore.core.permit import DeclaredLimit
 from celery_semaphore.stores.memory.store import MemoryStore
 from celery_semaphore.worker.main_process.declared_limits import DeclaredLimits, limits_of
 
@@ -42,7 +42,7 @@ def test_it_declares_in_its_name(
 ) -> None:
     store = MemoryStore()
     declared.declare(store)
-    assert store.snapshot("a%20b").declared == Declaration(5, "worker@b")
+    assert store.snapshot("a%20b").declared == DeclaredLimit(5, "worker@b")
     store.declare({"a%20b": 50}, "worker@c")
     declared.declare(store)
     assert caplog.messages == []

@@ -1,8 +1,8 @@
 -- Keep the smallest limit that was declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
 -- long.
 
--- Return the limit in force of all that were declared: the smallest of the newest window and the one before it. Once both
--- are over, the last one stays until another is declared.
+-- Return the limit in force of all that were declared: the smallest of the newest window and the one before it. Once
+-- both are over, the last one stays until another is declared.
 CREATE FUNCTION celery_semaphore.v1_declared(_at celery_semaphore.resource, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _now < _at.declared_until THEN least(_at.declared, _at.declared_before) ELSE _at.declared END
@@ -32,7 +32,8 @@ CREATE FUNCTION celery_semaphore.v1_is_declared(
         AND _at.declared_until <= _now - _now % _lease + _lease
 $$;
 
--- A4: note the limit that an acquire or a worker declares; 0 concerns this attempt only. In any case the resource is in use.
+-- A4: note the limit that an acquire or a worker declares; 0 concerns this attempt only. In any case the resource is in
+-- use.
 CREATE FUNCTION celery_semaphore.v1_declare_limit(
     _at celery_semaphore.v1_resource, _limit bigint, _by text, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_resource LANGUAGE plpgsql AS $$
@@ -78,8 +79,8 @@ BEGIN
     RETURN _at;
 END $$;
 
--- Note the limits that a worker declares, in its name. Only resources where that changes something are locked. Return of
--- each resource, but for those where an operator's limit is in force: [name, limit in force, who declared it].
+-- Note the limits that a worker declares, in its name. Only resources where that changes something are locked. Return
+-- of each resource, but for those where an operator's limit is in force: [name, limit in force, who declared it].
 CREATE FUNCTION celery_semaphore.v1_declare(
     _call celery_semaphore.v1_call, _names text[], _limits bigint[], _by text,
     OUT epoch bigint, OUT declared json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT
 from ...core.names import process_name
-from ...core.permit import Declaration, Permit
+from ...core.permit import DeclaredLimit, Permit
 from .acquisition import admitted, claim, parked, two_windows_later
 from .declared_limits import WINDOW, declare, limit_of, to_next_window
 from .grants import messages, reaped
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 
-def in_force(store: Store, limit: int, by: str) -> Declaration:
+def in_force(store: Store, limit: int, by: str) -> DeclaredLimit:
     """Declare this limit, and return what is in force; a snapshot must agree."""
     found = store.declare({"api": limit}, by)["api"]
     seen = store.snapshot("api")
@@ -28,9 +28,9 @@ def in_force(store: Store, limit: int, by: str) -> Declaration:
     return found
 
 
-class DeclaringWorkers(Suite):
+class WorkerLimits(Suite):
     def test_an_idle_worker_declares(self, store: Store) -> None:
-        assert store.declare({"api": 5}, "worker@b") == {"api": Declaration(5, "worker@b")}
+        assert store.declare({"api": 5}, "worker@b") == {"api": DeclaredLimit(5, "worker@b")}
         assert list(store.resources()) == []
         taken = [store.acquire(claim(50), f"stray:{n}") for n in range(31)]
         assert sum(isinstance(each, Permit) for each in taken) == 5
@@ -38,39 +38,46 @@ class DeclaringWorkers(Suite):
     def test_it_declares_several_at_a_time(self, store: Store) -> None:
         limits = {"disk": 3, "api": 5, "gpu": 1}
         said = store.declare(limits, "worker@b")
-        assert said == {name: Declaration(limit, "worker@b") for name, limit in limits.items()}
+        assert said == {name: DeclaredLimit(limit, "worker@b") for name, limit in limits.items()}
         assert {name: limit_of(store, name) for name in limits} == limits
         assert store.declare({}, "worker@b") == {}
 
     def test_who_declared_the_smallest_is_known(self, store: Store, clock: Clock) -> None:
-        assert in_force(store, 50, "a") == Declaration(50, "a")
-        assert in_force(store, 5, "b") == Declaration(5, "b")
-        assert in_force(store, 5, "c") == Declaration(5, "b")
-        assert in_force(store, 50, "a") == Declaration(5, "b")
+        assert in_force(store, 50, "a") == DeclaredLimit(50, "a")
+        assert in_force(store, 5, "b") == DeclaredLimit(5, "b")
+        assert in_force(store, 5, "c") == DeclaredLimit(5, "b")
+        assert in_force(store, 50, "a") == DeclaredLimit(5, "b")
         to_next_window(clock)
-        assert in_force(store, 50, "a") == Declaration(5, "b")
-        assert in_force(store, 7, "d") == Declaration(5, "b")
+        assert in_force(store, 50, "a") == DeclaredLimit(5, "b")
+        assert in_force(store, 7, "d") == DeclaredLimit(5, "b")
         to_next_window(clock)
-        assert in_force(store, 50, "a") == Declaration(7, "d")
+        assert in_force(store, 50, "a") == DeclaredLimit(7, "d")
         to_next_window(clock)
-        assert in_force(store, 50, "a") == Declaration(50, "a")
+        assert in_force(store, 50, "a") == DeclaredLimit(50, "a")
+
+    def test_who_declared_it_is_known_after_the_clock_stepped_back(
+        self, store: Store, clock: Clock
+    ) -> None:
+        in_force(store, 5, "b")
+        clock.advance(-20 * WINDOW)
+        assert in_force(store, 50, "a") == DeclaredLimit(5, "b")
 
     def test_an_attempt_declares_in_the_name_of_its_process(self, store: Store) -> None:
         declare(store, 3)
-        assert in_force(store, 50, "worker@b") == Declaration(3, process_name())
+        assert in_force(store, 50, "worker@b") == DeclaredLimit(3, process_name())
 
     def test_a_name_may_have_any_characters(self, store: Store) -> None:
-        assert in_force(store, 5, "wörker 1%@b\n") == Declaration(5, "wörker 1%@b\n")
+        assert in_force(store, 5, "wörker 1%@b\n") == DeclaredLimit(5, "wörker 1%@b\n")
 
     def test_nothing_is_declared(self, store: Store) -> None:
         assert store.snapshot("api").declared is None
 
     def test_the_limit_of_an_operator_is_told_apart(self, store: Store) -> None:
         store.set_limit(7, "api")
-        assert store.declare({"api": 5, "disk": 2}, "b") == {"disk": Declaration(2, "b")}
+        assert store.declare({"api": 5, "disk": 2}, "b") == {"disk": DeclaredLimit(2, "b")}
         seen = store.snapshot("api")
         assert (seen.limit, seen.set_by_operator) == (7, True)
-        assert seen.declared == Declaration(5, "b")
+        assert seen.declared == DeclaredLimit(5, "b")
 
     def test_what_idle_workers_declare_stays(self, store: Store, clock: Clock) -> None:
         """Let nothing be known after ten leases: the first one that declares then would lift the limit."""
@@ -78,7 +85,7 @@ class DeclaringWorkers(Suite):
             store.declare({"api": 5}, "b")
             clock.advance(LEASE / 3)
             store.reap()
-            assert store.declare({"api": 50}, "a") == {"api": Declaration(5, "b")}
+            assert store.declare({"api": 50}, "a") == {"api": DeclaredLimit(5, "b")}
 
     def test_what_nobody_declares_is_forgotten(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(5), "a")
@@ -95,7 +102,7 @@ class DeclaringWorkers(Suite):
         two_windows_later(store, clock, [permit])
         reaped(store)
         clock.advance(0.001)
-        assert in_force(store, 2, "w") == Declaration(2, "w")
+        assert in_force(store, 2, "w") == DeclaredLimit(2, "w")
         assert messages(reaped(store)) == [b"b"]
 
     def test_the_line_moves_when_a_lower_one_lapses_beside_a_worker(
@@ -119,8 +126,8 @@ class DeclaringWorkers(Suite):
         """Let a store forget: the worker with the lower limit declares before any task is admitted."""
         store.declare({"api": 5}, "b")
         self.forget(store)
-        assert in_force(store, 50, "a") == Declaration(50, "a")
-        assert in_force(store, 5, "b") == Declaration(5, "b")
+        assert in_force(store, 50, "a") == DeclaredLimit(50, "a")
+        assert in_force(store, 5, "b") == DeclaredLimit(5, "b")
         clock.advance(GRACE)
         taken = [store.acquire(claim(50), f"stray:{n}") for n in range(9)]
         assert sum(isinstance(each, Permit) for each in taken) == 5
