@@ -7,7 +7,7 @@ import socket
 from urllib.parse import quote
 
 LONGEST_NAME = 2000  # bytes of a name: PostgreSQL's index of tickets takes 2,704
-SHOWN = 128  # characters of a worker's name that tell who declared a limit
+SHOWN = 128  # characters of a worker's name that are kept beside a limit
 
 # Characters that a name in ASCII keeps; ``%`` begins an encoded one.
 PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
@@ -20,7 +20,7 @@ class ProcessName:
 
 
 def process_name() -> str:
-    """Return who this process is to operators: its worker, else its id and host."""
+    """Return what operators know this process by: its worker, else its id and host."""
     return ProcessName.worker[:SHOWN] or f"{os.getpid()}@{socket.gethostname()}"
 
 

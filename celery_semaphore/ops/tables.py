@@ -224,7 +224,7 @@ def _headline(view: ResourceView) -> str:
 
 
 def _why_in_force(view: ResourceView, declared: DeclaredLimit) -> str:
-    """Say why this limit is in force, and who declared it."""
+    """Say why this limit is in force, and which process declared it."""
     lately = f"the smallest limit declared lately is {declared.limit}, by {printable(declared.by)}"
     if view.set_by_operator:
         return f"In force is the limit that was set; {lately}."

@@ -50,7 +50,7 @@ class SemaphoreView:
     paused: bool = False  # the whole semaphore
     pause_left: float | None = None  # until that pause ends; None: until it is resumed
     paused_keys: int = 0  # with a pause of their own
-    # The smallest limit that was declared lately for calls without a key, and who declared it.
+    # The smallest limit that was declared lately for calls without a key, and its process.
     declared: DeclaredLimit | None = None
 
     @classmethod
@@ -175,7 +175,7 @@ class ResourceView:
     paused: bool = False  # it, or its semaphore
     pause_left: float | None = None  # until the pause ends; None: until it is resumed
     declared: DeclaredLimit | None = (
-        None  # the smallest limit that was declared lately, and who did
+        None  # the smallest limit that was declared lately, and its process
     )
 
     @property

@@ -22,9 +22,9 @@ def acquisition(
 ) -> Composite:
     """Return a ``v1_acquisition``: what ``acquire`` asks for, with the claims by resource."""
     how, message = _waiting(wait, claims), brought_by(message_id)
-    who = stored(process_name())
+    by = stored(process_name())
     again = stored(message_id.task_id) if message_id and message_id.redelivered else None
-    return Composite((stored(holder), None, *how, *message, again, who, *columns(wanted)))
+    return Composite((stored(holder), None, *how, *message, again, by, *columns(wanted)))
 
 
 def _waiting(wait: Wait | None, claims: Sequence[Claim]) -> tuple[Field, ...]:

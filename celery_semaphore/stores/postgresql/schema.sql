@@ -14,8 +14,8 @@ CREATE TABLE celery_semaphore.resource (
     declared bigint, -- the smallest limit of the newest window with a declaration: see v1_declared
     declared_before bigint, -- the smallest of the window before; null: there was none
     declared_until bigint, -- the end of the newest window
-    declared_by text COLLATE "C", -- who declared the smallest of the newest window first
-    declared_before_by text COLLATE "C", -- who did so in the window before
+    declared_by text COLLATE "C", -- the process that declared the smallest of the newest window first
+    declared_before_by text COLLATE "C", -- the one that did so in the window before
     reap_at bigint NOT NULL, -- when the resource must be reaped: not later than anything can end here
     mean float8, -- how long its permits were held lately
     mean_samples bigint NOT NULL DEFAULT 0, -- how many permits the mean has counted

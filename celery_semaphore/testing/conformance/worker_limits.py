@@ -1,4 +1,4 @@
-"""Test that workers declare limits between attempts, and who declared what is in force: row A4."""
+"""Test that workers declare limits between attempts, and which process declared what is in force: row A4."""
 
 # ruff: noqa: PLR2004, S101 - asserting figures is what tests do
 

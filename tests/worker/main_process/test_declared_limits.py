@@ -62,6 +62,9 @@ def test_another_limit_is_told_once(
         declared.declare(store)
     store.declare({"a%20b": 1}, "7@host")
     declared.declare(store)
+    store.forget()
+    store.declare({"a%20b": 1}, "8@host")  # as a script that runs again and again
+    declared.declare(store)
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert [text.partition(":")[0] for text in told] == ["semaphore 'a b'"] * 2
     assert "limit 5 here, 3 declared by worker@c: " in told[0]

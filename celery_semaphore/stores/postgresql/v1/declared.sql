@@ -14,7 +14,7 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _at.declared_before < _at.declared AND _now < _at.declared_until THEN _at.declared_until END
 $$;
 
--- Return who declared this limit.
+-- Return the process that declared this limit.
 CREATE FUNCTION celery_semaphore.v1_declared_by(_at celery_semaphore.resource, _now bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE
@@ -80,7 +80,7 @@ BEGIN
 END $$;
 
 -- Note the limits that a worker declares, in its name. Only resources where that changes something are locked. Return
--- of each resource, but for those where an operator's limit is in force: [name, limit in force, who declared it].
+-- of each resource, but for those where an operator's limit is in force: [name, limit in force, its process].
 CREATE FUNCTION celery_semaphore.v1_declare(
     _call celery_semaphore.v1_call, _names text[], _limits bigint[], _by text,
     OUT epoch bigint, OUT declared json

@@ -14,7 +14,7 @@ CREATE TYPE celery_semaphore.v1_acquisition AS (
     message text, -- which of the task's messages; null: the first
     remember bigint, -- for how long its copies are recognised
     task_id text, -- of the task, if the broker delivered this message before; else null
-    declared_by text, -- who declares the limits
+    declared_by text, -- the process that declares the limits
     resources text[], limits bigint[], weights bigint[]
 );
 

@@ -3,7 +3,7 @@
 -- Return one resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
 -- session, reachable]...], end of the grace or null, end of the pause or null, the limit in force if no operator set
--- one, who declared that]
+-- one, the process that declared it]
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(

@@ -1,7 +1,7 @@
 -- The smallest limit that was declared lately: row A4 of docs/maintain/architecture.md.
 --   ledger  hash  limit -> "<the smallest of the newest window> <that of the window before, or empty> <the end of the
 --                 newest window>"; a window is one lease long
---                 limit_by and limit_before_by: who declared these two first
+--                 limit_by and limit_before_by: the processes that declared these two first
 local limits = {}
 
 -- Read the record into `at`, and return the limit in force: the smallest of both windows. Once both are over, the last
@@ -14,7 +14,7 @@ function limits.read(at, record)
     return at.declared
 end
 
--- Return the limit that is in force of all that was declared, and who declared it; or nothing.
+-- Return the limit that is in force of all that was declared, and the process that declared it; or nothing.
 function limits.declared(at)
     local by = at.declared and call("HGET", at.ledger, at.lapses and "limit_before_by" or "limit_by")
     return at.declared and {at.declared, by or ""} or {}

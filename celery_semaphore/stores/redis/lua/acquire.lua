@@ -1,8 +1,8 @@
 -- Grant the holder a permit on all declared resources, or refuse it and keep its place in line.
 --   arg 1 holder  2 ticket from an earlier refusal, or empty  3 how it waits, see _own_wait.lua
 --       4 claims, as the caller wrote them  5 its message, see _messages.lua
---       6 who declares its limits, then limit and weight of each resource; the last key is the record of the task's
---       messages, or none
+--       6 its process, which declares the limits
+--       then limit and weight of each resource; the last key is the record of the task's messages, or none
 -- Returns "epoch token since ends", or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited}
 -- Most calls end here: a new holder, no wait, and room. All other calls go on in acquire_slow_path.lua.

@@ -1,6 +1,6 @@
 -- Note a limit that a worker declares: A4.
---   arg 1 limit  2 who declares it
--- Returns {epoch, {limit, who declared it} of what is in force, or {} where an operator's limit is}
+--   arg 1 limit  2 its process
+-- Returns {epoch, {limit, its process} of what is in force, or {} where an operator's limit is}
 local at = resources[1]
 local in_use = call("ZSCORE", INDEX, at.name)
 even_if_full()

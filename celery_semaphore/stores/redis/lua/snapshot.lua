@@ -3,7 +3,7 @@
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
 --          {holder or ticket, token, weight, since, ends, granted}...,
 --          {ticket, kind, weight, due, session, reachable}..., end of the grace or "", end of a pause or "",
---          {limit, who declared it} of what is in force if no operator set a limit, or {}}
+--          {limit, its process} of what is in force if no operator set a limit, or {}}
 local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
 
