@@ -11,7 +11,7 @@ UNIT = "tests/worker/main_process/test_declared_limits.py"
 SUITE = "tests/stores/test_conformance.py"
 DECLARED = (
     "-k",
-    "smallest or idle_worker or raises_it or stray or higher or lapse or takes_up_a_grant_declares or stays or turn or steps_back or other_windows",
+    "smallest or idle_worker or raises_it or stray or higher or lapse or takes_up_a_grant_declares or stays or turn or steps_back or stepped_back or other_windows",
 )
 ZERO = ("-k", "zero or says or without_a_limit")
 ON_MEMORY = (f"{SUITE}::TestMemoryStore", *DECLARED)
