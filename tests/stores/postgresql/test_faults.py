@@ -480,7 +480,7 @@ class TestOthersSettings:
     ) -> None:
         """Another client was stopped inside; nothing of the call is left."""
         store = open_at(server.url, timeout=0.5)
-        store.acquire(claim(), "a")
+        store.acquire(claim(2), "a")
         with server.client() as client, client.transaction():
             client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
             with pytest.raises(StoreUnavailable):

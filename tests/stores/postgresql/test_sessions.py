@@ -103,7 +103,7 @@ def test_many_of_a_dead_session_are_sent_off_by_one_release(
 def test_of_a_dead_session_one_call_sends_off_a_thousand(
     server: PostgresServer, store: Any, clock: Clock, call: str
 ) -> None:
-    admitted(store, LIMITED, "a")
+    admitted(store, claim(2) if call == "refuse" else LIMITED, "a")
     server.run(LINE % (S, DEAD))
     if call == "refuse":
         refused(store, claim(2), "b")

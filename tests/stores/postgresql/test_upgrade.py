@@ -105,6 +105,7 @@ def test_the_old_and_the_new_share_the_permits(old: PostgresStore, new: Postgres
 def test_the_limit_is_that_of_both(
     server: PostgresServer, database: str, old: PostgresStore, new: PostgresStore
 ) -> None:
+    old.set_limit(3, "api")  # the fixture has declared a lower one
     for n in range(3):
         permit_of((new, old)[n % 2].acquire(claim(3), f"h{n}"))
     for store in (old, new):
