@@ -56,7 +56,7 @@ def check(name: object, limit: object, key: object, weight: object) -> None:
         msg = f"key={key!r} would be taken as it is: there is no call to fill it. {GIVE_THE_KEY}"
         raise ConfigurationError(msg)
     for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
-        if value is limit is None:  # the one in force holds
+        if option == "limit" and value is None:  # the one in force holds
             continue
         if not is_whole(value) or not least <= value <= HIGHEST:
             msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."

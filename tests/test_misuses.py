@@ -465,6 +465,7 @@ OUTSIDE: list[tuple[str, str]] = [
         "Semaphore('api', 2**31, url='memory://')",
         "limit=2147483648 must be a whole number from 0 to 2147483647",
     ),
+    ("Semaphore('api', weight=None, url='memory://')", "weight=None must be a whole number from 1"),
     ("Semaphore('api', 2**70, weight=2**64, url='memory://')", "from 0 to 2147483647"),
     ("Semaphore('api', 2**31 - 1, weight=2**31, url='memory://')", "weight=2147483648 must"),
     ("Semaphore('api', 5, weight=0, url='memory://')", "weight=0 must be a whole number from 1"),

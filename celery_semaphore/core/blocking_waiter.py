@@ -12,6 +12,7 @@ from .asker import WaitingCall, asker_of
 from .held_permits import held_permits_in
 from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
+from .saturation import too_heavy
 from .session import HeldWait
 from .store import Store
 from .ticket import DEFAULT_PRIORITY, Ticket
@@ -136,6 +137,8 @@ class BlockingWaiter:
         )
         reason = Reason.PAUSED if refusal.limit == 0 else refusal.reason
         self._why = usage if reason is Reason.TIMED_OUT else f"{reason}, {usage}"
+        if reason is Reason.UNSATISFIABLE:
+            self._why = f"{reason}, {too_heavy(refusal)}"
         if refusal.reason is Reason.TIMED_OUT:
             self._deadline = 0.0
             return 0.0

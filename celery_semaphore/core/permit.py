@@ -115,6 +115,8 @@ class Refusal:
     position: int  # waiters ahead
     retry_after: float  # seconds, within the caller's bounds
     waited: float  # seconds since the ticket was made
+    # Of a weight above the limit in force: the process that declared that limit; empty if an operator set it.
+    declared_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

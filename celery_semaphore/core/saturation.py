@@ -34,6 +34,11 @@ class WaitPolicy:
     timeout: float | None
     jitter: float | None = None  # of the delay of one attempt; None draws one
 
+    @property
+    def waits(self) -> bool:
+        """Whether the task waits for a permit; else it ends without one."""
+        return self.on_saturated not in (OnSaturated.DROP, OnSaturated.FAIL)
+
     def settled(self, *, parks: bool | None) -> WaitPolicy:
         """Return the policy of one attempt, for which its worker decided whether the task parks if it must wait.
 
@@ -54,7 +59,7 @@ class WaitPolicy:
         Without a session a task comes back a little before its turn is due: too late would leave a permit idle, too
         early only costs another acquire. The jitter spreads tasks with the same place.
         """
-        if self.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL):
+        if not self.waits:
             return None
         jitter = self.jitter or _jitter()
         kind = Kind(self.on_saturated)
@@ -93,6 +98,12 @@ class WaitPolicy:
         """
         delay = random.uniform(1.0, 5.0) * 2.0 ** min(before, DOUBLINGS)  # noqa: S311 - not a secret
         return min(max(delay, self.shortest), self.longest)
+
+
+def too_heavy(refusal: Refusal) -> str:
+    """Say which limit in force a weight is above, and where that limit comes from."""
+    by = f"declared by {refusal.declared_by}" if refusal.declared_by else "set by an operator"
+    return f"its weight {refusal.claim.weight} is above the limit {refusal.limit} in force, {by}"
 
 
 def _jitter() -> float:

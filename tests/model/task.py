@@ -16,6 +16,8 @@ CLAIMS = {
     "disk and api": (DISK, API),
     "api, limit 2": (Claim("api", None, 2),),
     "api, no limit": (Claim("api", None, None),),
+    "api, not now": (Claim("api", None, 0),),
+    "api and disk, not now": (API, Claim("disk", None, 0)),
     "heavy api": (Claim("api", None, 2, weight=2),),
 }
 HOLDER, CALLER = "worker", "calling process"
@@ -71,7 +73,9 @@ class Task:
 
     @property
     def parks(self) -> bool:
-        return self.wait is not None and self.wait.kind is Kind.PARK
+        """Whether its message is parked if it is refused; its worker holds it if a callable says 0 (E17)."""
+        refuses_itself = any(claim.limit == 0 for claim in self.claims)
+        return self.wait is not None and self.wait.kind is Kind.PARK and not refuses_itself
 
     def _message_id(self, message: str) -> MessageId | None:
         if message == "none":

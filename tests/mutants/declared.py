@@ -7,6 +7,7 @@ from .lua import CONFORMED, lua
 from .postgresql import postgresql
 from .worker import worker
 
+REFUSALS = "tests/worker/pool_process/test_refusal.py"
 UNIT = "tests/worker/main_process/test_declared_limits.py"
 SUITE = "tests/stores/test_conformance.py"
 DECLARED = (
@@ -34,7 +35,7 @@ KEPT = (
 FAR_END = ("a window of another lease ends when it ends", "after a step back that is in years")
 ZERO_COUNTS = ("0 is declared as any other limit", "one task that must not run stops all")
 ZERO_TAKES = ("a grant is taken up though its task must not run", "it was granted this permit")
-ZERO_IN_LINE = ("whoever said 0 stands in line", "each release would start it again")
+ZERO_IN_LINE = ("one that says 0 stands in line", "its session holds it")
 LAPSES_UNSEEN = (
     "no declaration sees to a lower limit that lapses",
     "the next look will find out",
@@ -44,7 +45,24 @@ SAYS_PRESENT = (
     "the smallest of the window before is said to be of the present one",
     "it is the newest",
 )
-ZERO_FOR_EVER = ("whoever said 0 stands aside for ever", "no callable is asked again")
+ZERO_AT_ITS_TURN = ("a claim that says 0 refuses at its turn", "the first claim refuses first")
+ZERO_STAYS_PARKED = (
+    "the message of one that says 0 stays in the store",
+    "its task parks",
+)
+STRAY_ENDS = (
+    "what is in force after a loss bounds what is restored",
+    "it was declared, and a lower limit is the safe one",
+)
+NONE_ENDS = (
+    "a holder that declared no limit is restored by what is in force",
+    "none may be above that",
+)
+LOSSES = ("-k", "Losses or stray_lower or declared_none or operator_bounds or more_than_each")
+TELLS_OF_OPERATOR = (
+    "a limit that an operator set was declared by a process",
+    "somebody declared one, too",
+)
 
 MUTANTS = (
     memory(
@@ -140,8 +158,8 @@ MUTANTS = (
         "a look forgets that a limit lapses",
         "it was due once",
         "v1/reap.sql",
-        "(SELECT celery_semaphore.v1_lapses(r, _m.now) FROM celery_semaphore.resource AS r WHERE r.name = _name), -- A4",
-        "",
+        "celery_semaphore.v1_rises_at(_name, _m.now), -- O3",
+        "celery_semaphore.v1_paused_until(_name, _m.now), -- O3",
         tests=ON_POSTGRESQL,
     ),
     memory(
@@ -168,65 +186,168 @@ MUTANTS = (
     memory(
         *ZERO_TAKES,
         "acquisition",
-        " and all(claim.limit != 0 for claim in self.wanted):",
-        ":",
+        "if grant and whole and not self.refuses_itself:",
+        "if grant and whole:",
         tests=ZERO_ON_MEMORY,
     ),
     lua(
         *ZERO_TAKES,
         "acquire_slow_path",
-        "whole = whole and not refuses_itself\n",
+        "whole = whole and not own_wait.refused_by\n",
         "",
         tests=ZERO_ON_REDIS,
     ),
     postgresql(
         *ZERO_TAKES,
         "v1/acquire_slow_path.sql",
-        "_given.whole AND NOT 0 = ANY (array_remove(_a.limits, NULL))",
+        "_given.whole AND celery_semaphore.v1_refused_by(_a.limits) IS NULL",
         "_given.whole",
         tests=ZERO_ON_POSTGRESQL,
     ),
     memory(
         *ZERO_IN_LINE,
         "acquisition",
-        "aside=waiter.rests(claim.resource, self.state.now)",
-        "aside=False",
+        "        if self.refuses_itself:  # E17\n            self.state.at(claim.resource).tickets[waiter.nonce] = waiter\n            return\n",
+        "",
         tests=ZERO_ON_MEMORY,
     ),
     lua(
         *ZERO_IN_LINE,
         "_own_wait",
-        "        line.rest(claim.at, ticket, asked)\n",
-        "",
+        '        if refused_by then -- E17\n            payload = nil\n        elseif kind == "park"',
+        '        if kind == "park"',
         tests=ZERO_ON_REDIS,
     ),
     postgresql(
         *ZERO_IN_LINE,
         "v1/refuse.sql",
-        "            WHEN _a.limits[_n] = 0 THEN 'set_aside' -- C1: until it is due\n",
-        "",
+        "CASE WHEN stays OR refuses_itself THEN ''",
+        "CASE WHEN stays THEN ''",
         tests=ZERO_ON_POSTGRESQL,
     ),
     memory(
-        *ZERO_FOR_EVER,
-        "stored_wait",
-        ".limit == 0 and self.due > now",
-        ".limit == 0",
+        *ZERO_AT_ITS_TURN,
+        "acquisition",
+        "        if self.refuses_itself:\n            return self._refused(self.refuses_itself, Reason.PAUSED)\n"
+        "        for claim in self.wanted:\n",
+        "        for claim in self.wanted:\n"
+        "            if claim.limit == 0:\n                return self._refused(claim, Reason.PAUSED)\n",
         tests=ZERO_ON_MEMORY,
     ),
     lua(
-        *ZERO_FOR_EVER,
-        "reap",
-        " == 0 and info.due <= now then",
-        " == 0 and false then",
+        *ZERO_AT_ITS_TURN,
+        "acquire_slow_path",
+        "if own_wait.refused_by then\n",
+        "if false then\n",
         tests=ZERO_ON_REDIS,
     ),
     postgresql(
-        *ZERO_FOR_EVER,
-        "v1/sessions.sql",
-        "WHERE aside.own_limit = 0 AND aside.due <= _m.now));",
-        "WHERE false));",
+        *ZERO_AT_ITS_TURN,
+        "v1/acquire_slow_path.sql",
+        "IF celery_semaphore.v1_refused_by(_a.limits) IS NOT NULL THEN -- C1",
+        "IF celery_semaphore.v1_refused_by(_a.limits) = 1 THEN",
         tests=ZERO_ON_POSTGRESQL,
+    ),
+    lua(
+        *ZERO_STAYS_PARKED,
+        "_own_wait",
+        "            payload = nil\n",
+        "            asked.name, asked.ends = before and before.name, before and before.ends\n",
+        tests=ZERO_ON_REDIS,
+    ),
+    postgresql(
+        *ZERO_STAYS_PARKED,
+        "v1/refuse.sql",
+        "stood.payload IS NOT NULL AND NOT refuses_itself;",
+        "stood.payload IS NOT NULL;",
+        tests=ZERO_ON_POSTGRESQL,
+    ),
+    memory(
+        *STRAY_ENDS,
+        "state",
+        "max(claim.limit, declared.limit if declared else 0)",
+        "declared.limit if declared else claim.limit",
+        tests=(ON_MEMORY[0], *LOSSES),
+    ),
+    lua(
+        *STRAY_ENDS,
+        "_permits",
+        "claim.own and math.max(claim.own, permits.known(claim.at).declared or 0)",
+        "claim.own and (permits.known(claim.at).declared or claim.own)",
+        tests=(ON_REDIS[0], *LOSSES),
+    ),
+    postgresql(
+        *STRAY_ENDS,
+        "v1/permits.sql",
+        "greatest(each.declared, each.asked)",
+        "coalesce(each.declared, each.asked)",
+        tests=(ON_POSTGRESQL[0], *LOSSES),
+    ),
+    memory(
+        *NONE_ENDS,
+        "state",
+        "            return HIGHEST\n",
+        "            claim = replace(claim, limit=0)\n",
+        tests=(ON_MEMORY[0], *LOSSES),
+    ),
+    lua(
+        *NONE_ENDS,
+        "_permits",
+        "claim.own and math.max(claim.own,",
+        "math.max(claim.own or 0,",
+        tests=(ON_REDIS[0], *LOSSES),
+    ),
+    postgresql(
+        *NONE_ENDS,
+        "v1/permits.sql",
+        "WHEN each.asked IS NULL THEN 9223372036854775807",
+        "WHEN each.asked IS NULL THEN coalesce(each.declared, 0)",
+        tests=(ON_POSTGRESQL[0], *LOSSES),
+    ),
+    memory(
+        *TELLS_OF_OPERATOR,
+        "acquisition",
+        "if declared and not by_operator else",
+        "if declared else",
+        tests=(ON_MEMORY[0], "-k", "told_who"),
+    ),
+    lua(
+        *TELLS_OF_OPERATOR,
+        "_own_wait",
+        " and not permits.by_operator(claim.at)",
+        "",
+        tests=(ON_REDIS[0], "-k", "told_who"),
+    ),
+    postgresql(
+        *TELLS_OF_OPERATOR,
+        "v1/refuse.sql",
+        " AND at.operator IS NULL THEN\n        SELECT celery_semaphore.v1_declared_by",
+        " THEN\n        SELECT celery_semaphore.v1_declared_by",
+        tests=(ON_POSTGRESQL[0], "-k", "told_who"),
+    ),
+    postgresql(
+        "a wait that moves is looked at when a pause ends, not when a limit lapses",
+        "each look sees to that",
+        "v1/hand_on.sql",
+        "_head.ends, celery_semaphore.v1_rises_at(",
+        "_head.ends, celery_semaphore.v1_paused_until(",
+        tests=(ON_POSTGRESQL[0], "-k", "moved_there_moves_on"),
+    ),
+    worker(
+        "a task that parks does so though its callable says 0",
+        "it says so",
+        "worker/pool_process/refusal",
+        "_requeued if _refused_itself(refusal) else _parked",
+        "_parked",
+        REFUSALS,
+    ),
+    worker(
+        "a task whose callable says 0 is held in line",
+        "it is granted a permit there",
+        "worker/pool_process/refusal",
+        "    in_line = in_line and not _refused_itself(refusal)\n",
+        "",
+        REFUSALS,
     ),
     lua(
         *LAPSES_UNSEEN,

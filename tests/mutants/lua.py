@@ -784,8 +784,8 @@ OPERATORS = [
         "a pause takes back what a store forgot",
         "nothing is admitted in it",
         "_holding",
-        "permits.limit_behind(claim.at, claim.limit)",
-        "permits.limit_of(claim.at, claim.limit)",
+        "permits.limit_of_living(claim)",
+        "permits.paused_until(claim.at) and 0 or permits.limit_of_living(claim)",
         tests=PAUSES,
     ),
     lua(

@@ -282,14 +282,14 @@ OUTBOX = [
         "who requeues leaves its message parked",
         "the task's options changed; now it is in both",
         "_own_wait",
-        '        if kind == "park" and payload then\n'
+        '        elseif kind == "park" and payload then\n'
         "            asked.name, asked.ends = before.name, before.ends\n"
         "            asked.broker = before.broker\n"
         '        elseif session ~= "" then -- E1, E2\n'
         "            asked.session, asked.epoch = session, epoch\n"
         "        end\n"
         '        line.enqueue(claim.at, ticket, asked, kind == "park" and payload)\n',
-        "        if payload then\n"
+        "        elseif payload then\n"
         "            asked.name, asked.ends = before.name, before.ends\n"
         "        end\n"
         "        line.enqueue(claim.at, ticket, asked, payload)\n",

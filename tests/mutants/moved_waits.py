@@ -191,8 +191,8 @@ MUTANTS = (
     memory(
         *FIRST_STAYS,
         "attach",
-        "] = replace(waiter, aside=rests and not whole)\n",
-        "] = before if before and before.payload is not None else replace(waiter, aside=rests and not whole)\n",
+        "    at.tickets[waiter.nonce] = waiter\n",
+        "    at.tickets[waiter.nonce] = before if before and before.payload is not None else waiter\n",
         tests=(ON_MEMORY[0], *ANEW),
     ),
     lua(

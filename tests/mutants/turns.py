@@ -39,7 +39,7 @@ IN_TRANSIT = [
         "what was set aside stays there",
         "it can never fit",
         "state",
-        "        at.line_up_again(limit, self.now)\n",
+        "        at.line_up_again(limit)\n",
         "",
     ),
     lua(

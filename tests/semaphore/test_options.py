@@ -43,6 +43,17 @@ class TestWithoutLimit:
         with pytest.raises(SemaphoreTimeout, match="paused"):
             Semaphore("api", store=store).acquire(timeout=0)
 
+    def test_a_weight_above_it_is_told_who_declared_it(self, store: MemoryStore) -> None:
+        heavy = Semaphore("api", 50, store=store, weight=3)
+        store.declare({"api": 2}, "worker@b")
+        with pytest.raises(
+            SemaphoreTimeout, match="weight 3 is above the limit 2 in force, declared by worker@b"
+        ):
+            heavy.acquire(timeout=0)
+        store.set_limit(1, "api")
+        with pytest.raises(SemaphoreTimeout, match="the limit 1 in force, set by an operator"):
+            heavy.acquire(timeout=0)
+
     def test_it_lifts_no_limit(self, store: MemoryStore) -> None:
         with (
             Semaphore("api", 1, store=store),

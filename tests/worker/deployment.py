@@ -1,9 +1,13 @@
-"""An app that is deployed with one limit after the other: ``LIMIT`` is the one of this deployment."""
+"""An app that is deployed with one limit after the other: ``LIMIT`` is the one of this deployment.
+
+``NIGHT`` is a file that exists while it is night.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 from celery import Celery
 
@@ -28,3 +32,16 @@ def order(self: LimitedTask, seconds: float, resource: str) -> None:
     """Be inside for so long."""
     with counter.inside(resource, self.request.id):
         counter.remain(resource, seconds)
+
+
+@app.task(
+    name="nightly",
+    base=LimitedTask,
+    bind=True,
+    semaphore="orders",
+    limit=lambda resource: int(Path(os.environ["NIGHT"]).exists()),
+)
+def nightly(self: LimitedTask, resource: str) -> None:
+    """Be inside, at night only."""
+    with counter.inside(resource, self.request.id):
+        pass

@@ -42,6 +42,8 @@ class Acquisition:
         self.state.end_overdue(self.wanted)  # A3
         for claim in self.wanted:  # A4
             self.state.declare(claim.resource, claim.limit, process_name())
+        # C1: a callable says that the task must not run now.
+        self.refuses_itself = next((claim for claim in self.wanted if claim.limit == 0), None)
         carried = self.wait.ticket if self.wait else None
         home = self.wanted[0].resource
         self.messages = Messages(self.state, home, self.message_id, carried)
@@ -68,7 +70,7 @@ class Acquisition:
     def _took_up(self) -> Permit | None:
         """Take up the grant of the wait, if it is for these claims (A10, E8); end it in any case (A11)."""
         grant, whole = self.state.grant_to(self.wanted, self.ticket.nonce)
-        if grant and whole and all(claim.limit != 0 for claim in self.wanted):
+        if grant and whole and not self.refuses_itself:
             self.state.end_grant(self.wanted, self.ticket.nonce)
             return self._admitted(grant.token)
         self.state.return_to_line(self.wanted, self.ticket.nonce)
@@ -78,13 +80,10 @@ class Acquisition:
         called = self.wait is not None and self.wait.kind is Kind.BLOCK
         if called and self._waited() > 0 and self._left() <= 0:
             return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
+        if self.refuses_itself:
+            return self._refused(self.refuses_itself, Reason.PAUSED)
         for claim in self.wanted:
-            # A13; an own limit of 0 refuses this attempt alone
-            if (
-                reason := Reason.PAUSED
-                if claim.limit == 0
-                else self.state.refusal(claim, self.ticket)
-            ):
+            if reason := self.state.refusal(claim, self.ticket):  # A13
                 return self._refused(claim, reason)
         return self._admitted(self.state.new_token(self.wanted))  # A14, E9
 
@@ -137,7 +136,13 @@ class Acquisition:
         limit, occupied = self._limit(claim) or 0, at.occupied()
         asked = next(each for each in self.claims if each.resource == claim.resource)
         after, since = seconds(retry), seconds(self._waited())
-        return Refusal(asked, reason, limit, occupied, kept, position, after, since)
+        by = self._declared_by(claim) if reason is Reason.UNSATISFIABLE else ""
+        return Refusal(asked, reason, limit, occupied, kept, position, after, since, by)
+
+    def _declared_by(self, claim: ResourceClaim) -> str:
+        by_operator = self.state.decisions.limit(claim.resource) is not None
+        declared = self.state.declared(claim.resource)
+        return declared.by if declared and not by_operator else ""
 
     def _limit(self, claim: ResourceClaim) -> int | None:
         return 0 if claim.limit == 0 else self.state.limit(claim.resource)
@@ -152,6 +157,9 @@ class Acquisition:
         )
         if wait.session and wait.kind is Kind.BLOCK:  # the same process asks for its grants
             self.state.wake(wait.session)
+        if self.refuses_itself:  # E17
+            self.state.at(claim.resource).tickets[waiter.nonce] = waiter
+            return
         if wait.session:  # E1, E2
             away = not self.state.is_awake(wait.session)
             epoch = self.state.epoch.id
@@ -160,7 +168,6 @@ class Acquisition:
             # Its message is in the store already.
             waiter = replace(waiter, payload=before.payload, name=before.name, ends=before.ends)
             waiter = replace(waiter, broker=before.broker, session="", away=False)
-        waiter = replace(waiter, aside=waiter.rests(claim.resource, self.state.now))
         self.state.at(claim.resource).tickets[waiter.nonce] = waiter
 
     def _waited(self) -> int:

@@ -35,14 +35,12 @@ def attach(
     ticket = state.known(wanted, ticket.nonce) or ticket
     at = (state.standing(wanted, ticket.nonce) or [state.at(wanted[0].resource)])[-1]
     before = at.tickets.get(ticket.nonce)
-    entry, whole = state.grant_to(wanted, ticket.nonce)
     ends = inf if ends_in is None else state.now + ends_in
-    rests = any(claim.resource == at.name and claim.limit == 0 for claim in wanted)  # C1
-    due = state.now + state.lease if rests else state.now
     waiter = StoredWait(
-        ticket, Kind.PARK, brief(claims), tuple(wanted), due, payload, name, broker, ends
+        ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, broker, ends
     )
-    at.tickets[waiter.nonce] = replace(waiter, aside=rests and not whole)
+    at.tickets[waiter.nonce] = waiter
+    entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:
         state.return_to_line(wanted, waiter.nonce)
     elif entry and before and before.payload is None:  # E3: the outbox sends it

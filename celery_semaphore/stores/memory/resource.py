@@ -199,11 +199,10 @@ class Resource:
         """H4: set a wait aside, so that no call steps over it again."""
         self.tickets[waiter.nonce] = replace(waiter, aside=True)
 
-    def line_up_again(self, limit: int | None, now: int) -> None:
-        """H2: put set-aside waits that fit this limit back into line; not one whose own limit was 0 a moment ago."""
+    def line_up_again(self, limit: int | None) -> None:
+        """H2: put set-aside waits that fit this limit back into line."""
         for nonce, waiter in self.tickets.items():
-            fits = limit is None or waiter.weight_at(self.name) <= limit
-            if waiter.aside and fits and not waiter.rests(self.name, now):
+            if waiter.aside and (limit is None or waiter.weight_at(self.name) <= limit):
                 self.tickets[nonce] = replace(waiter, aside=False)
 
     def idle(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ...core.permit import Reason
+from ...core.permit import HIGHEST, Reason
 from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, microseconds
 from .consumed_queues import Brokers, ConsumedQueues
@@ -134,7 +134,7 @@ class MemoryState:
         """
         has_room = cache(self.has_room)  # a line has many waits of few sessions
         limit = self.limit(at.name)
-        at.line_up_again(limit, self.now)
+        at.line_up_again(limit)
         for waiter in at.line(before):
             if waiter.in_transit or waiter.aside:
                 continue
@@ -224,8 +224,22 @@ class MemoryState:
         return not self.is_over(entry)
 
     def has_room_for_living(self, claim: ResourceClaim, own: Own = NOTHING) -> bool:
-        limit = self.limit_behind(claim.resource, claim.limit) or 0  # a pause ends no permit
+        limit = self._limit_of_living(claim)
         return self.at(claim.resource).has_room_for_living(claim.weight, limit, self.epoch.id, own)
+
+    def _limit_of_living(self, claim: ResourceClaim) -> int:
+        """Return the limit for permits that are restored; a pause ends none.
+
+        Without one of an operator it is the higher one of what is in force and what this holder declares: the first to
+        declare after a loss may be a stray caller. One that declares none was admitted by a limit that may be lost.
+        """
+        by_operator = self.decisions.limit(claim.resource)
+        if by_operator is not None:
+            return by_operator
+        if claim.limit is None:
+            return HIGHEST
+        declared = self.declared(claim.resource)
+        return max(claim.limit, declared.limit if declared else 0)
 
     def new_token(self, wanted: Sequence[ResourceClaim]) -> int:
         token = max(self.now, *(self.at(claim.resource).token + 1 for claim in wanted))

@@ -31,8 +31,7 @@ class StoredWait:
     session: str = ""  # that asks for its grants; empty: none
     epoch: int = 0  # in which that session last said that it holds the wait
     away: bool = False  # not reachable, or its session did not take a grant up: its message is with the broker
-    # Heavier than the limit in force, or its own limit was 0 a moment ago: it blocks no other.
-    aside: bool = False
+    aside: bool = False  # heavier than the limit in force: it blocks no other
     keeps: int = 0  # how long its place is kept in transit, if longer than a lease
 
     @property
@@ -51,10 +50,6 @@ class StoredWait:
         """Return whether its weight is within this limit, or without one within the limit that it declared."""
         claim = self.claim_at(resource)
         return claim.weight <= (limit or claim.limit or 0)
-
-    def rests(self, resource: str, now: int) -> bool:
-        """Return whether its own limit here was 0 at its last attempt, and the next one is not due yet."""
-        return self.claim_at(resource).limit == 0 and self.due > now
 
     def claim_at(self, resource: str) -> ResourceClaim:
         return next(claim for claim in self.resource_claims if claim.resource == resource)

@@ -26,7 +26,7 @@ from .names import original
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    reason, n, limit, occupied, ticket, position, retry_after, waited = answer
+    reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by = answer
     resource = wanted[int(n) - 1].resource
     return Refusal(
         next(claim for claim in claims if claim.resource == resource),
@@ -37,6 +37,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         int(position),
         seconds(retry_after),
         seconds(waited),
+        original(declared_by or ""),
     )
 
 

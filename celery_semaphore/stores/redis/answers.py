@@ -31,7 +31,7 @@ def figures(answer: bytes | int) -> list[int]:
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    _, reason, n, limit, occupied, ticket, position, retry_after, waited = answer
+    _, reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by = answer
     resource = wanted[n - 1].resource
     return Refusal(
         next(claim for claim in claims if claim.resource == resource),
@@ -42,6 +42,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         position,
         seconds(retry_after),
         seconds(waited),
+        text(declared_by),
     )
 
 

@@ -43,6 +43,8 @@ from .formats import Formats
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .in_transit import InTransit
+from .limits_after_losses import LimitsAfterLosses
+from .limits_in_line import LimitsInLine
 from .messages import Messages
 from .moved_waits import MovedWaits
 from .names import Names
@@ -93,6 +95,8 @@ class StoreConformance(
     Callers,
     Operators,
     DeclaredLimits,
+    LimitsInLine,
+    LimitsAfterLosses,
     WorkerLimits,
     NoLimit,
     Pauses,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ...core.permit import Kind, Permit, Reason
-from .acquisition import admitted, came_back, claim, parked, refused, two_windows_later, why
-from .grants import messages, reaped, released
+from ...core.permit import Permit, Reason
+from .acquisition import admitted, claim, refused, two_windows_later, why
 from .suite import GRACE, LEASE, OpenStore, Suite
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ def declare(store: Store, *limits: int | None) -> None:
         store.release("declares", claim())
 
 
-def to_next_window(clock: Clock, after: float = 0.0) -> None:
-    clock.now = (clock.now // WINDOW + 1) * WINDOW + after
+def to_next_window(clock: Clock, after: float = 0.0, *, window: float = WINDOW) -> None:
+    clock.advance((clock.now // window + 1) * window + after - clock.now)
 
 
 class DeclaredLimits(Suite):
@@ -113,72 +112,6 @@ class DeclaredLimits(Suite):
         store.release("old:1", claim(50))
         admitted(store, claim(50), "old:8")
 
-    def test_the_line_moves_when_a_lower_one_lapses(self, store: Store, clock: Clock) -> None:
-        """H2: only reapers call, which look at what is due."""
-        permit = admitted(store, claim(1), "a")
-        to_next_window(clock)
-        store.renew([permit])
-        parked(store, claim(2), "b")
-        clock.advance(WINDOW - 1)
-        store.renew([permit])
-        assert reaped(store) == []
-        clock.advance(0.999)
-        assert reaped(store) == []
-        clock.advance(0.001)
-        assert messages(reaped(store)) == [b"b"]
-
-    def test_a_wait_that_came_after_the_turn_moves_when_a_lower_one_lapses(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Nothing waited when the higher one was declared."""
-        permit = admitted(store, claim(2, weight=2), "a")
-        declare(store, 1)
-        to_next_window(clock)
-        store.renew([permit])
-        declare(store, 2)
-        clock.advance(WINDOW / 2)
-        store.renew([permit])
-        reaped(store)
-        parked(store, claim(2), "b")
-        clock.advance(0.001)
-        parked(store, claim(2), "c")
-        assert messages(released(store, "a", claim(2))) == [b"b"]
-        clock.advance(WINDOW / 2 - 0.002)
-        assert messages(reaped(store)) == []
-        clock.advance(0.001)
-        assert messages(reaped(store)) == [b"c"]
-
-    def test_one_that_takes_up_a_grant_declares_for_those_behind_it(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Let no refusal note when the lower limit lapses, and no look: the last one was before."""
-        permit = admitted(store, claim(1), "a")
-        ticket = parked(store, claim(2), "b")
-        clock.advance(0.001)
-        parked(store, claim(2), "c")
-        to_next_window(clock, 1.0)
-        store.renew([permit])
-        store.set_limit(None, "api")  # looks at once
-        clock.advance(WINDOW / 2 - 1.0)
-        store.sent(released(store, "a", claim(1)))
-        admitted(store, claim(2), "b2", came_back(ticket, Kind.PARK))
-        clock.advance(WINDOW / 2 - 0.001)
-        assert reaped(store) == []
-        clock.advance(0.001)
-        assert messages(reaped(store)) == [b"c"]
-
-    def test_what_was_too_heavy_stands_in_line_again(self, store: Store, clock: Clock) -> None:
-        """H2, H4."""
-        permit = admitted(store, claim(1), "a")
-        parked(store, claim(2, weight=2), "b")
-        released(store, "a", permit.claims)
-        assert store.totals(["api"])[0].set_aside == 1
-        to_next_window(clock)
-        declare(store, 2)
-        assert reaped(store) == []
-        to_next_window(clock)
-        assert messages(reaped(store)) == [b"b"]
-
     def test_keys_have_limits_of_their_own(self, store: Store) -> None:
         admitted(store, claim(1, key="x"), "a")
         for holder in "ab":
@@ -216,9 +149,9 @@ class DeclaredLimits(Suite):
         declare(store, 50)
         assert limit_of(store) == 5
         for _ in range(2):
-            clock.now = (clock.now // lease + 1) * lease
+            to_next_window(clock, window=lease)
             declare(store, 50)
-        clock.now = (clock.now // lease + 1) * lease
+        to_next_window(clock, window=lease)
         assert limit_of(store) == 50
 
     def test_a_store_that_forgot_knows_the_smallest_again(self, store: Store, clock: Clock) -> None:

@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
+from ...core.permit import Kind, Reason, Wait
 from .acquisition import admitted, came_back, claim, parked, refused, why
 from .declared_limits import declare, limit_of, to_next_window
-from .grants import messages, reaped, released
-from .session_calls import S, held, holding
+from .grants import limited, messages, reaped, released
+from .session_calls import S, holding
 from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
@@ -64,63 +64,80 @@ class NoLimit(Suite):
         assert limit_of(store) is None
         admitted(store, claim(), "b")
 
-    @pytest.mark.parametrize("parks", [False, True])
-    def test_a_wait_that_says_zero_tries_once_a_lease(
-        self, store: Store, clock: Clock, *, parks: bool
+    @pytest.mark.parametrize("kind", list(Kind))
+    def test_a_wait_that_says_zero_stands_in_no_line(
+        self, store: Store, clock: Clock, kind: Kind
     ) -> None:
-        """It stands aside, keeps its place, and takes no permit that another can use."""
+        """E17: it takes no permit that others can use, nor for a moment; its holder tries once a lease."""
         declare(store, 1)
         store.ask(S)
         zero, first = claim(0), store.snapshot("api").at
-        if parks:
-            ticket = parked(store, zero, "a", longest=300.0)
-        else:
-            ticket = held(store, "a", claims=zero, longest=300.0).ticket
-        assert store.snapshot("api").waiting == store.totals(["api"])[0].set_aside == 1
-        assert [waiter.reachable for waiter in store.snapshot("api").waiters] == [True]
+        ticket = refused(store, zero, "a", Wait(kind, session=S, longest=300.0)).ticket
         for n in range(3):
-            clock.advance(LEASE / 2)
-            admitted(store, claim(), f"other:{n}")
-            assert messages(released(store, f"other:{n}", claim())) == []
-            assert store.ask(S).granted == frozenset()
-            clock.advance(LEASE / 2)
-            store.ask(S)
-            grants = reaped(store)
-            assert len(grants) + len(store.ask(S).granted) == 1
-            store.sent(grants)
-            assert why(store, claim(), "other2") is Reason.SATURATED
-            kind = Kind.PARK if parks else Kind.REQUEUE
-            how: dict[str, Any] = {} if parks else {"session": S}
-            again = refused(store, zero, "a2", came_back(ticket, kind, longest=300.0, **how))
-            assert (again.reason, again.ticket) == (Reason.PAUSED, ticket)
-            assert store.snapshot("api").occupied == 0
-            if parks:
-                assert not store.attach(ticket, zero, b"a")
+            assert is_in_transit(store)
+            for other in (f"x{n}", f"y{n}"):
+                clock.advance(LEASE / 2)
+                assert nothing_granted(store)
+                admitted(store, claim(), other)
+                assert messages(released(store, other, claim())) == []
+            how = Wait(kind, ticket, session=S, longest=300.0)
+            again = refused(store, zero, f"a{n}", how)
+            assert (again.reason, again.retry_after, again.ticket) == (Reason.PAUSED, LEASE, ticket)
         assert again.waited == store.snapshot("api").at - first
+        how = Wait(kind, ticket, session=S, longest=300.0)
+        admitted(store, claim(), "says one", how)
 
-    def test_a_wait_says_zero_no_more(self, store: Store, clock: Clock) -> None:
+    def test_a_limit_that_is_raised_starts_none_that_says_zero(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """H2: beside a wait that was set aside as too heavy, which it starts."""
         declare(store, 1)
         store.ask(S)
-        ticket = held(store, "a", claims=claim(0), longest=300.0).ticket
-        clock.advance(LEASE)
-        store.ask(S)
+        refused(store, claim(0), "zero", holding(longest=300.0))
+        parked(store, claim(3, weight=3), "heavy")
         store.reap()
-        admitted(store, claim(), "a2", holding(ticket=ticket))
+        totals = store.totals(["api"])[0]
+        assert (totals.set_aside, totals.in_transit) == (1, 1)
+        started = limited(store, 3, "api")
+        store.sent(started)
+        assert messages(started) == [b"heavy"]
+        clock.advance(LEASE)
+        assert nothing_granted(store)
+
+    def test_a_grant_of_one_that_says_zero_goes_to_the_next(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """A11: the message that it had parked goes, for its worker has it (E17)."""
+        admitted(store, claim(), "a")
+        ticket = parked(store, claim(), "b")
+        clock.advance(0.001)
+        parked(store, claim(), "c")
+        store.take(
+            store.release("a", claim()).outgoing
+        )  # and its worker has not told yet that it sent it
+        refused(store, claim(0), "b2", came_back(ticket, Kind.PARK, longest=300.0))
+        assert messages(reaped(store)) == [b"c"]
+        store.release("c", claim())
+        totals = store.totals(["api"])[0]
+        assert (totals.parked, totals.in_transit) == (0, 1)
 
     def test_a_second_claim_says_zero(self, store: Store, clock: Clock) -> None:
-        """H9, A11: the line where it stands first knows nothing of it."""
+        """It refuses before the first claim, in whose line the wait would be granted what it cannot use."""
         both = claim() + claim(0, of="disk")
-        declare(store, 1)
-        store.acquire(claim(of="disk"), "d")
-        store.release("d", claim(of="disk"))
         admitted(store, claim(), "a")
         clock.advance(0.001)
-        ticket = parked(store, both, "b", longest=300.0)
-        assert store.snapshot("api").waiting == 1
-        store.sent(released(store, "a", claim()))
-        answer = store.acquire(
-            both, "b2", came_back(ticket, Kind.PARK, longest=300.0), MessageId("task:b", "2")
-        )
-        assert isinstance(answer, Refusal)
+        answer = refused(store, both, "b", Wait(Kind.PARK, longest=300.0))
         assert (answer.reason, answer.claim.resource, answer.limit) == (Reason.PAUSED, "disk", 0)
-        assert [store.snapshot(name).occupied for name in ("api", "disk")] == [0, 0]
+        assert [store.snapshot(name).waiting for name in ("api", "disk")] == [0, 1]
+        assert released(store, "a", claim()) == []
+        admitted(store, claim(), "c")
+
+
+def is_in_transit(store: Store) -> bool:
+    (totals,), seen = store.totals(["api"]), store.snapshot("api")
+    assert (totals.waiting, totals.set_aside) == (1, 0)
+    return totals.in_transit == 1 and not seen.waiters[0].reachable
+
+
+def nothing_granted(store: Store) -> bool:
+    return not reaped(store) and not store.ask(S).granted

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT
 from ...core.names import process_name
-from ...core.permit import DeclaredLimit, Permit
-from .acquisition import admitted, claim, parked, two_windows_later
+from ...core.permit import DeclaredLimit, Permit, Reason
+from .acquisition import admitted, claim, parked, refused, two_windows_later
 from .declared_limits import WINDOW, declare, limit_of, to_next_window
 from .grants import messages, reaped
 from .suite import GRACE, LEASE, Suite
@@ -68,6 +68,18 @@ class WorkerLimits(Suite):
 
     def test_a_name_may_have_any_characters(self, store: Store) -> None:
         assert in_force(store, 5, "wörker 1%@b\n") == DeclaredLimit(5, "wörker 1%@b\n")
+
+    def test_a_weight_above_it_is_told_who_declared_it(self, store: Store) -> None:
+        store.declare({"api": 2}, "wörker@b")
+        refusal = refused(store, claim(5, weight=3), "a")
+        assert (refusal.reason, refusal.limit) == (Reason.UNSATISFIABLE, 2)
+        assert refusal.declared_by == "wörker@b"
+        store.set_limit(1, "api")
+        refusal = refused(store, claim(5, weight=3), "a")
+        assert (refusal.reason, refusal.limit) == (Reason.UNSATISFIABLE, 1)
+        assert refusal.declared_by == "", "an operator set it"
+        admitted(store, claim(5), "b")
+        assert refused(store, claim(5), "c").declared_by == "", "another refusal needs no such look"
 
     def test_nothing_is_declared(self, store: Store) -> None:
         assert store.snapshot("api").declared is None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from shlex import quote
 
 from ...core.formats import NewerFormat
 from ...core.permit import Claim, Reason, Refusal
-from ...core.saturation import OnSaturated, WaitPolicy
+from ...core.saturation import OnSaturated, WaitPolicy, too_heavy
 from ...errors import SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief
 from ..messages.headers import Headers
@@ -37,11 +38,14 @@ def refusal_of(
         msg = f"waited {refusal.waited:.1f} s for a permit of {_where(refusal)}: {paused}{_usage(refusal)}"
         return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreTimeout(msg))
     text = _described(refusal)
+    if refusal.reason is Reason.UNSATISFIABLE and policy.waits:
+        _warn_too_heavy(task, refusal, text)
     if refusal.reason is Reason.RECOVERING or policy.on_saturated is OnSaturated.REQUEUE:
         # Recovery is a state of the store, not saturation: a task waits for it under any policy.
         return Refused(_requeued(task, refusal, claims, policy, text))
     if policy.on_saturated is OnSaturated.PARK:
-        return Refused(_parked(task, refusal, claims, policy, text))
+        wait = _requeued if _refused_itself(refusal) else _parked
+        return Refused(wait(task, refusal, claims, policy, text))
     if policy.on_saturated is OnSaturated.FAIL:
         return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreSaturated(text))
     logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
@@ -57,11 +61,21 @@ def refusal_of(
     )
 
 
+def _warn_too_heavy(task: BoundTask, refusal: Refusal, text: str) -> None:
+    name, claim = f"{task.name}[{task.request.id}]", refusal.claim
+    _warnings.warn(
+        f"{claim.resource} {claim.weight} above {refusal.limit}",
+        f"task {name} waits until the limit is raised: {text}. Give it less weight, or put a higher limit in force with"
+        f" `celery -A your_app semaphore limit {quote(claim.semaphore)} N`",
+    )
+
+
 def _requeued(
     task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
 ) -> RefusedAttempt:
     delay = min(max(refusal.retry_after, policy.shortest), policy.longest)
     in_line = refusal.ticket is not None and policy.on_saturated is OnSaturated.REQUEUE
+    in_line = in_line and not _refused_itself(refusal)
     # The end of a pause, or of a weight above the limit, is unknown.
     unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
     estimate = None if unknown else policy.estimate(refusal)
@@ -116,16 +130,23 @@ def _other_delivery(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> Re
     )
 
 
+def _refused_itself(refusal: Refusal) -> bool:
+    """Return whether a callable gave the limit 0 (C1): then the task stands in no line, but asks the callable again."""
+    return refusal.claim.limit == 0
+
+
 def _left(refusal: Refusal, policy: WaitPolicy) -> float | None:
     """Return the seconds that are left of the ``wait_timeout``; None without one."""
     return None if policy.timeout is None else policy.timeout - refusal.waited
 
 
 def _described(refusal: Refusal) -> str:
-    return (
-        f"{_where(refusal)} is {refusal.reason}: {_usage(refusal)},"
-        f" {refusal.position} waiting before it"
-    )
+    usage = f"{_usage(refusal)}, {refusal.position} waiting before it"
+    if _refused_itself(refusal):
+        usage = f"the task's own limit is 0 now, {usage}"
+    elif refusal.reason is Reason.UNSATISFIABLE:
+        usage = too_heavy(refusal)
+    return f"{_where(refusal)} is {refusal.reason}: {usage}"
 
 
 def _where(refusal: Refusal) -> str:

@@ -80,7 +80,7 @@ CREATE FUNCTION celery_semaphore.v1_confirm(
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     mine celery_semaphore.v1_held := celery_semaphore.v1_find_permit(
-        _a.holder, _a.resources, celery_semaphore.v1_limits_behind(_ats, _a.limits), _a.weights, _m);
+        _a.holder, _a.resources, celery_semaphore.v1_limits_of_living(_ats, _a.limits), _a.weights, _m);
 BEGIN
     IF mine.whole THEN
         RETURN celery_semaphore.v1_permit_answer(mine, _m);
@@ -98,7 +98,7 @@ CREATE FUNCTION celery_semaphore.v1_decide(
     _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
-    whole bool := coalesce(_given.whole AND NOT 0 = ANY (array_remove(_a.limits, NULL)), false);
+    whole bool := coalesce(_given.whole AND celery_semaphore.v1_refused_by(_a.limits) IS NULL, false);
 BEGIN
     FOR n IN 1..cardinality(_ats) LOOP
         IF _ats[n].was_released THEN -- A7
@@ -143,9 +143,12 @@ BEGIN
     IF _a.kind = 'block' AND celery_semaphore.v1_time_left(_a, _m.now) <= 0 AND (_a.ticket).place < _m.now THEN
         RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _runs_until, _m); -- A12: even if there is room now
     END IF;
+    IF celery_semaphore.v1_refused_by(_a.limits) IS NOT NULL THEN -- C1
+        RETURN celery_semaphore.v1_refuse(
+            _a, _ats, celery_semaphore.v1_refused_by(_a.limits), 'paused', _runs_until, _m);
+    END IF;
     FOR n IN 1..cardinality(_ats) LOOP
-        why := CASE WHEN _a.limits[n] = 0 THEN 'paused' -- C1
-            ELSE celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m) END;
+        why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
         IF why IS NOT NULL THEN -- A13
             RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _runs_until, _m);
         END IF;

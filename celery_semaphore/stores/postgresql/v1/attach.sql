@@ -66,11 +66,9 @@ BEGIN
             claims, due, ends, name, payload, broker)
     VALUES (
         celery_semaphore.v1_digest(_parked.resources[_home], _ticket.nonce), _parked.resources[_home],
-        _ticket.urgency, _ticket.place, _ticket.nonce, 
-        CASE WHEN _granted THEN 'granted' WHEN _parked.limits[_home] = 0 THEN 'set_aside' ELSE 'in_line' END, _sends,
+        _ticket.urgency, _ticket.place, _ticket.nonce, CASE WHEN _granted THEN 'granted' ELSE 'in_line' END, _sends,
         'park', _parked.weights[_home], _parked.limits[_home], _parked.resources, _parked.weights, _parked.limits,
-        _parked.claims, _m.now + CASE WHEN _parked.limits[_home] = 0 THEN _m.lease ELSE 0 END, -- C1
-        _m.now + _parked.ends_in, _parked.name, _payload, _parked.broker)
+        _parked.claims, _m.now, _m.now + _parked.ends_in, _parked.name, _payload, _parked.broker)
     ON CONFLICT (id) DO UPDATE SET
         urgency = excluded.urgency, place = excluded.place, state = excluded.state, kind = excluded.kind,
         weight = excluded.weight, own_limit = excluded.own_limit,

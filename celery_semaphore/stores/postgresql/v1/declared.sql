@@ -14,6 +14,13 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _at.declared_before < _at.declared AND _now < _at.declared_until THEN _at.declared_until END
 $$;
 
+-- Return when the limit in force rises by itself, or null: a pause ends (O3), or a lower limit lapses.
+CREATE FUNCTION celery_semaphore.v1_rises_at(_name text, _now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN least(celery_semaphore.v1_paused_until(_name, _now), (
+        SELECT celery_semaphore.v1_lapses(r, _now) FROM celery_semaphore.resource AS r WHERE r.name = _name));
+END $$;
+
 -- Return the process that declared this limit.
 CREATE FUNCTION celery_semaphore.v1_declared_by(_at celery_semaphore.resource, _now bigint) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$

@@ -66,7 +66,7 @@ BEGIN
         WHERE w.id = _head.id;
     END IF;
     PERFORM celery_semaphore.v1_mark_in_use(_head.resources[_n], least(
-        _m.now + _m.lease, _head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now))); -- O3
+        _m.now + _m.lease, _head.ends, celery_semaphore.v1_rises_at(_head.resources[_n], _m.now))); -- O3
     RETURN gone IS NOT NULL;
 END $$;
 

@@ -125,14 +125,15 @@ CREATE FUNCTION celery_semaphore.v1_find_permit(
     JOIN celery_semaphore.permit AS p ON p.resource = asked.resource AND p.holder = _name
 $$;
 
--- Return the limits without a pause, which ends no permit: set by an operator, else declared lately, else declared
--- by the caller.
-CREATE FUNCTION celery_semaphore.v1_limits_behind(_ats celery_semaphore.v1_resource[], _limits bigint[])
+-- Return the limits for permits that are restored; a pause ends none. Without a limit of an operator it is the higher
+-- one of what is in force and what this holder declares: the first to declare after a loss may be a stray caller. One
+-- that declares none was admitted by a limit that may be lost: there is no bound.
+CREATE FUNCTION celery_semaphore.v1_limits_of_living(_ats celery_semaphore.v1_resource[], _limits bigint[])
 RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(coalesce(
         CASE WHEN each.operator = 0 THEN celery_semaphore.v1_limit_set(each.name) ELSE each.operator END,
-        each.declared, each.asked) ORDER BY each.n
-    ) FROM (
+        CASE WHEN each.asked IS NULL THEN 9223372036854775807 ELSE greatest(each.declared, each.asked) END
+    ) ORDER BY each.n) FROM (
         SELECT (_ats[n]).name, (_ats[n]).operator, (_ats[n]).declared, _limits[n] AS asked, n
         FROM generate_subscripts(_limits, 1) AS n
     ) AS each

@@ -51,7 +51,7 @@ BEGIN
         PERFORM celery_semaphore.v1_reap_and_read(home, NULL, m);
         -- E5: a wait that is set aside never comes to the head, where a wait that is not reachable is noticed
         IF NOT m.in_grace THEN
-            PERFORM celery_semaphore.v1_look_at_set_aside(home, m);
+            PERFORM celery_semaphore.v1_put_set_aside_in_transit(home, m);
         END IF;
     END LOOP;
     handed := celery_semaphore.v1_hand_on(_names, m);
@@ -83,8 +83,7 @@ DECLARE
             FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
         celery_semaphore.v1_next_wait_end(_name),
         CASE WHEN _m.in_grace THEN _m.grace_until END,
-        celery_semaphore.v1_paused_until(_name, _m.now), -- O3
-        (SELECT celery_semaphore.v1_lapses(r, _m.now) FROM celery_semaphore.resource AS r WHERE r.name = _name), -- A4
+        celery_semaphore.v1_rises_at(_name, _m.now), -- O3
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN

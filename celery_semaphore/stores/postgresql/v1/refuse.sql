@@ -20,7 +20,8 @@ CREATE TYPE celery_semaphore.v1_acquisition AS (
 
 CREATE TYPE celery_semaphore.v1_answer AS (
     epoch bigint, token bigint, since bigint, ends bigint, -- a permit; or
-    reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint
+    reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint,
+    declared_by text -- of a weight above the limit in force: the process that declared it; null if an operator set it
 );
 
 -- Return the time that is left of the wait's timeout; null: it has none.
@@ -49,6 +50,10 @@ BEGIN
     RETURN floor(least(delay, celery_semaphore.v1_time_left(_a, _m.now)))::bigint;
 END $$;
 
+-- C1: return the number of the first claim that declares 0, or null: a callable says that the task must not run now.
+CREATE FUNCTION celery_semaphore.v1_refused_by(_limits bigint[]) RETURNS int
+LANGUAGE sql IMMUTABLE AS $$ SELECT array_position(_limits, 0::bigint) $$;
+
 -- Put the wait into the line of the claim that refused, and delete it from all others.
 CREATE FUNCTION celery_semaphore.v1_enqueue(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _n int, _due bigint,
@@ -56,12 +61,13 @@ CREATE FUNCTION celery_semaphore.v1_enqueue(
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     stood celery_semaphore.waiter := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
-    stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL; -- its message is here already
-    session text := CASE WHEN stays THEN '' ELSE _a.session END;
+    refuses_itself bool := celery_semaphore.v1_refused_by(_a.limits) IS NOT NULL; -- E17
+    stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL AND NOT refuses_itself; -- its message is here already
+    session text := CASE WHEN stays OR refuses_itself THEN '' ELSE _a.session END;
     awake bool;
 BEGIN
-    IF session <> '' AND _a.kind = 'block' THEN -- the same process asks for the grants of this session
-        PERFORM celery_semaphore.v1_wake(session, NULL, _m);
+    IF _a.session <> '' AND _a.kind = 'block' THEN -- the same process asks for the grants of this session
+        PERFORM celery_semaphore.v1_wake(_a.session, NULL, _m);
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
     INSERT INTO celery_semaphore.waiter
@@ -71,9 +77,7 @@ BEGIN
     VALUES (
         celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
-        CASE WHEN NOT (stays OR awake) THEN 'in_transit'
-            WHEN _a.limits[_n] = 0 THEN 'set_aside' -- C1: until it is due
-            ELSE 'in_line' END, false,
+        CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
         CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
         CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END,
@@ -123,6 +127,10 @@ BEGIN
             answer.ticket := celery_semaphore.v1_format_ticket(_a.ticket);
             PERFORM celery_semaphore.v1_enqueue(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
+    END IF;
+    IF answer.reason = 'unsatisfiable' AND at.operator IS NULL THEN
+        SELECT celery_semaphore.v1_declared_by(r, _m.now) INTO answer.declared_by
+        FROM celery_semaphore.resource AS r WHERE r.name = at.name;
     END IF;
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     IF (answer.ticket <> '' OR answer.reason = 'recovering') AND _runs_until IS NULL THEN

@@ -45,7 +45,7 @@ BEGIN
     FOR n IN 1..cardinality(_p.resources) LOOP
         ats[n] := celery_semaphore.v1_reap_and_read(_p.resources[n], _p.holder, _m);
     END LOOP;
-    in_force := celery_semaphore.v1_limits_behind(ats, _p.limits);
+    in_force := celery_semaphore.v1_limits_of_living(ats, _p.limits);
     mine := celery_semaphore.v1_find_permit(_p.holder, _p.resources, in_force, _p.weights, _m);
     IF NOT mine.whole THEN
         SELECT p.holder INTO given_to FROM celery_semaphore.permit AS p

@@ -51,18 +51,10 @@ CREATE FUNCTION celery_semaphore.v1_is_out_of_reach(
 $$;
 
 -- E5: put those of the first thousand set-aside waits in transit that are not reachable; they keep their places.
-CREATE FUNCTION celery_semaphore.v1_look_at_set_aside(
+CREATE FUNCTION celery_semaphore.v1_put_set_aside_in_transit(
     _name text, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE celery_semaphore.waiter AS w SET state = 'in_line'
-    WHERE w.id = ANY (ARRAY(
-        SELECT aside.id FROM (
-            SELECT each.id, each.own_limit, each.due FROM celery_semaphore.waiter AS each
-            WHERE each.resource = _name AND each.state = 'set_aside'
-            ORDER BY each.urgency, each.place, each.nonce LIMIT 1000
-        ) AS aside
-        WHERE aside.own_limit = 0 AND aside.due <= _m.now));
     UPDATE celery_semaphore.waiter AS w
     SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
     WHERE w.id = ANY (ARRAY(

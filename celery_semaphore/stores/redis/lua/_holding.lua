@@ -59,7 +59,10 @@ end
 -- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
 -- permits were admitted. `own` and `other` are the names of the permit itself.
 function holding.has_room_for_living(claim, own, other)
-    local at, limit = claim.at, permits.limit_behind(claim.at, claim.limit) or 0 -- a pause ends no permit
+    local at, limit = claim.at, permits.limit_of_living(claim)
+    if not limit then
+        return true
+    end
     local mine = own and holders.read(at, own) or other and holders.read(at, other)
     -- This epoch began with this permit. If all such permits may be alive, and none was restored beside them, skip the
     -- count: after a restart with a lowered limit, or a pause, thousands come at once.

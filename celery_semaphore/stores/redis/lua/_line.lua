@@ -3,7 +3,7 @@
 -- leaves the store and comes back. If the store knows the wait, its rank in the store counts.
 --   transit   zset  ticket in transit -> 0
 --   line      zset  ticket in line: its message is in the store, or it was reachable when last checked -> 0
---   aside     zset  ticket set aside: heavier than the limit in force, or its own limit was 0, else as in `line` -> 0
+--   aside     zset  ticket set aside: heavier than the limit in force, else as in `line` -> 0
 --   outbox    zset  nonce of a wait with a message to send -> token of its grant, or 0: the wait has ended
 --   due       zset  nonce -> when the wait is deleted or, if it has a message, ends
 --   tickets   hash  nonce -> rank, followed by the packed record of the wait
@@ -38,13 +38,6 @@ function line.enqueue(at, ticket, info, payload)
         if info.name ~= "" then
             call("HSET", NAMES, info.name, at.name .. "\n" .. nonce)
         end
-    end
-end
-
--- C1: set a wait aside if its own limit was 0 at this attempt; a reaper lets it try again when it is due.
-function line.rest(at, ticket, info)
-    if info.limits[at.name] == 0 and call("ZREM", at.line, ticket) == 1 then
-        call("ZADD", at.aside, 0, ticket)
     end
 end
 

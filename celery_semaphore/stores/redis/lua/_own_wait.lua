@@ -6,13 +6,15 @@ local kind, priority, shortest, longest, jitter, timeout, keeps, session =
 priority, shortest, longest = tonumber(priority), tonumber(shortest), tonumber(longest)
 timeout = tonumber(timeout)
 local asked = {claims = arg(4), names = {}, weights = {}, limits = {}}
+local refused_by -- the first claim that declares 0: a callable says that the task must not run now (C1)
 for n, claim in ipairs(claims) do
     local name = claim.at.name
     asked.names[n], asked.weights[name], asked.limits[name] = name, claim.weight, claim.own
+    refused_by = refused_by or claim.own == 0 and n or nil
 end
 
 -- The wait of the given ticket, or one that this holder began in a call that lost its answer.
-local own_wait = {nonce = records.nonce_of(ticket) or holder, kind = kind}
+local own_wait = {nonce = records.nonce_of(ticket) or holder, kind = kind, refused_by = refused_by}
 
 function own_wait.new_ticket()
     local urgency = math.max(0, math.min(255, priority))
@@ -69,14 +71,15 @@ function own_wait.refuse(n, reason)
         if kind == "block" and session ~= "" then -- the same process asks for the grants of this session
             call("ZADD", SESSIONS, now, session)
         end
-        if kind == "park" and payload then
+        if refused_by then -- E17
+            payload = nil
+        elseif kind == "park" and payload then
             asked.name, asked.ends = before.name, before.ends
             asked.broker = before.broker
         elseif session ~= "" then -- E1, E2
             asked.session, asked.epoch = session, epoch
         end
         line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
-        line.rest(claim.at, ticket, asked)
     end
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.runs_until() then
@@ -86,5 +89,6 @@ function own_wait.refuse(n, reason)
     for _, at in ipairs(resources) do
         holders.update_index(at, in_grace and grace_until or permits.rises_at(at))
     end
-    return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited}
+    local by = reason == "unsatisfiable" and not permits.by_operator(claim.at) and limits.declared(claim.at)[2]
+    return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited, by or ""}
 end

@@ -76,6 +76,14 @@ function permits.limit_behind(at, declared)
     return permits.by_operator(at) or permits.known(at).declared or declared
 end
 
+-- Return the limit for permits that are restored, or nothing: no bound is known. A pause ends none. Without a limit of
+-- an operator it is the higher one of what is in force and what this holder declares: the first to declare after a loss
+-- may be a stray caller. One that declares none was admitted by a limit that may be lost.
+function permits.limit_of_living(claim)
+    local in_force = permits.by_operator(claim.at)
+    return in_force or claim.own and math.max(claim.own, permits.known(claim.at).declared or 0)
+end
+
 -- Return the limit in force; O1: it is 0 during a pause.
 function permits.limit_of(at, declared)
     return permits.paused_until(at) and 0 or permits.limit_behind(at, declared)

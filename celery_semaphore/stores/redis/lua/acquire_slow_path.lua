@@ -1,15 +1,13 @@
 -- Decide the calls of acquire that acquire.lua does not: holders that have a permit or were released, tickets,
 -- resources with waits, and refusals.
-local refuses_itself = false -- a callable says that it must not run now
-for n, at in ipairs(resources) do
+for _, at in ipairs(resources) do
     expiry.end_overdue(at) -- A3
-    refuses_itself = refuses_itself or claims[n].own == 0
     if at.raised and not at.no_waiters then -- a raised limit may have room for waits in line
         index.mark_in_use(at, now)
     end
 end
 local grant, whole = holding.held(claims, GRANT .. own_wait.nonce)
-whole = whole and not refuses_itself
+whole = whole and not own_wait.refused_by
 local known = waits.known_ticket(own_wait.nonce, grant) or ticket ~= "" and ticket or own_wait.new_ticket()
 ticket = messages.begins_anew() and own_wait.new_ticket() or known -- A15
 messages.carried = messages.carried ~= "" and ticket or ""
@@ -54,6 +52,10 @@ end
 if not whole and line.place_of(ticket) < now and own_wait.kind == "block" and own_wait.left() <= 0 then
     permits.no_room(claims[1])
     return own_wait.refuse(1, "timed_out")
+end
+if own_wait.refused_by then
+    permits.no_room(claims[own_wait.refused_by])
+    return own_wait.refuse(own_wait.refused_by, "paused")
 end
 for n, claim in ipairs(whole and {} or claims) do
     local reason = line.refusal(claim, ticket)

@@ -25,9 +25,7 @@ if before and before.session then
     sessions.tell(before.session, home, nonce) -- E3: the worker that takes the outbox sends it
 end
 -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
-asked.due = asked.limits[home.name] == 0 and now + LEASE or now
 line.enqueue(home, ticket, asked, payload)
-line.rest(home, ticket, asked)
 for _, claim in ipairs(granted and not whole and claims or {}) do
     local was_here = holders.read(claim.at, GRANT .. nonce)
     holders.take_back(claim.at, nonce)

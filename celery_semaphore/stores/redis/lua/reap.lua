@@ -2,16 +2,12 @@
 -- Returns {epoch, 1 when there is more to hand on, resources it needs for that, resources with messages to send}
 even_if_full()
 
--- E5: a wait that is set aside never comes to the head, where a wait that is not reachable is noticed. One whose own
--- limit was 0 tries again.
-local function look_at_set_aside(at)
+-- E5: a wait that is set aside never comes to the head, where a wait that is not reachable is noticed.
+local function send_off_set_aside(at)
     for _, ticket in ipairs(in_grace and {} or call("ZRANGE", at.aside, 0, 999)) do
         local info = waits.info(at, records.nonce_of(ticket))
         if not sessions.reach(info) then
             waits.send_off(at, ticket, info)
-        elseif info.limits[at.name] == 0 and info.due <= now then
-            call("ZREM", at.aside, ticket)
-            call("ZADD", at.line, 0, ticket)
         end
     end
 end
@@ -30,7 +26,7 @@ end
 
 for _, at in ipairs(resources) do
     expiry.end_overdue(at)
-    look_at_set_aside(at)
+    send_off_set_aside(at)
     call("ZREM", INDEX, at.name) -- set again below
     if permits.was_paused(at) then
         decisions.forget_ended()

@@ -9,7 +9,7 @@ local function permit_of(n)
     found.permit = {token = tonumber(arg(first + 1)), since = tonumber(arg(first + 2)), by = ""}
     for k, at in ipairs(resources) do
         local limit, weight = tonumber(arg(first + 2 + 2 * k)), tonumber(arg(first + 3 + 2 * k))
-        found.claims[k] = {at = at, limit = limit, weight = weight}
+        found.claims[k] = {at = at, own = limit, weight = weight}
     end
     return found
 end

@@ -1,0 +1,71 @@
+"""Test which permits a store restores that forgot the limits, too: row A2 of docs/maintain/architecture.md."""
+
+# ruff: noqa: PLR2004, S101 - asserting figures is what tests do
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ...core.permit import Permit, Reason, Renewal
+from .acquisition import admitted, claim, why
+from .declared_limits import declare, limit_of
+from .suite import GRACE, Suite
+
+if TYPE_CHECKING:
+    from ...core.store import Store
+    from ..clock import Clock
+
+
+def all_admitted(store: Store, own: int | None, count: int) -> list[Permit]:
+    return [admitted(store, claim(own), f"{own}:{n}") for n in range(count)]
+
+
+class LimitsAfterLosses(Suite):
+    def test_those_that_declared_none_are_restored(self, store: Store, clock: Clock) -> None:
+        """Let no limit be known when they renew."""
+        declare(store, 3)
+        permits = all_admitted(store, None, 3)
+        self.forget(store)
+        assert set(store.renew(permits).values()) == {Renewal.RESTORED}
+        assert limit_of(store) is None
+        clock.advance(GRACE)
+        assert set(store.renew(permits).values()) == {Renewal.OK}
+        assert why(store, claim(3), "x") is Reason.SATURATED
+        assert store.snapshot("api").occupied == 3
+
+    @pytest.mark.parametrize("own", [5, None])
+    def test_a_stray_lower_limit_ends_none(
+        self, store: Store, clock: Clock, own: int | None
+    ) -> None:
+        """It is the first that the store learns, and is in force for all that come later."""
+        declare(store, 5)
+        permits = all_admitted(store, own, 5)
+        self.forget(store)
+        assert why(store, claim(1), "stray") is Reason.RECOVERING
+        assert set(store.renew(permits).values()) == {Renewal.RESTORED}
+        assert (limit_of(store), store.snapshot("api").occupied) == (1, 5)
+        clock.advance(GRACE)
+        assert set(store.renew(permits).values()) == {Renewal.OK}
+        assert why(store, claim(5), "x") is Reason.SATURATED
+
+    def test_not_more_than_each_declares(self, store: Store) -> None:
+        """Let five renew that were never admitted together, as after a split of the network."""
+        permits = all_admitted(store, 5, 5)
+        self.forget(store)
+        declare(store, 1)
+        lower = [
+            Permit(each.holder, each.token, tuple(claim(2)), 0, 0, each.epoch) for each in permits
+        ]
+        renewals = list(store.renew(lower).values())
+        assert renewals == [Renewal.RESTORED] * 2 + [Renewal.LOST] * 3
+
+    @pytest.mark.parametrize("own", [5, None])
+    def test_the_limit_of_an_operator_bounds_all(self, store: Store, own: int | None) -> None:
+        declare(store, 5)
+        permits = all_admitted(store, own, 3)
+        self.forget(store)
+        store.set_limit(2, "api")
+        renewals = list(store.renew(permits).values())
+        assert renewals == [Renewal.RESTORED] * 2 + [Renewal.LOST]

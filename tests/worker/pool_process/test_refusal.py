@@ -1,0 +1,76 @@
+"""What becomes of an attempt that was refused for what its task asks, not for what others hold."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Claim, Reason, Refusal
+from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import SemaphoreSaturated
+from celery_semaphore.worker.messages.hourly_warnings import HourlyWarnings
+from celery_semaphore.worker.pool_process import refusal
+from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
+
+TASK: Any = SimpleNamespace(name="t", request=SimpleNamespace(id="x", is_eager=True))
+TICKET = Ticket("x:1", 0, 7)
+
+
+@pytest.fixture(autouse=True)
+def _no_warning_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusal, "_warnings", HourlyWarnings(refusal.logger))
+
+
+def answer(claim: Claim, reason: Reason, how: OnSaturated, limit: int, by: str = "") -> Exception:
+    refused = Refusal(claim, reason, limit, 0, TICKET, 0, 30.0, 0.0, by)
+    return refusal.refusal_of(TASK, refused, [claim], WaitPolicy(how, 0.1, 60.0, None))
+
+
+def attempt(error: Exception) -> RefusedAttempt:
+    assert isinstance(error, Refused)
+    return error.attempt
+
+
+@pytest.mark.parametrize(
+    ("own", "how", "disposition"),
+    [
+        (0, OnSaturated.REQUEUE, Disposition.HOLD),
+        (0, OnSaturated.PARK, Disposition.HOLD),
+        (0, OnSaturated.DROP, Disposition.DROP),
+        (5, OnSaturated.REQUEUE, Disposition.HOLD_IN_LINE),
+        (5, OnSaturated.PARK, Disposition.PARK),
+    ],
+)
+def test_a_task_whose_callable_says_zero_is_held_in_no_line(
+    own: int, how: OnSaturated, disposition: Disposition
+) -> None:
+    """Its worker asks the callable again after the delay: E17. A pause by an operator is another thing."""
+    found = attempt(answer(Claim("api", None, own), Reason.PAUSED, how, 0))
+    assert (found.disposition, found.ticket) == (disposition, None if how == "drop" else TICKET)
+    assert ("the task's own limit is 0 now" in found.reason) == (own == 0)
+    assert how is OnSaturated.DROP or found.delay == 30.0
+
+
+@pytest.mark.parametrize("how", [OnSaturated.REQUEUE, OnSaturated.PARK])
+def test_a_weight_above_the_limit_in_force_is_warned_of(
+    how: OnSaturated, caplog: pytest.LogCaptureFixture
+) -> None:
+    heavy = Claim("a b", None, 50, weight=3)
+    for by in ("worker@b", "worker@b", ""):
+        answer(heavy, Reason.UNSATISFIABLE, how, 1 if by == "" else 2, by)
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(told) == 2, "once an hour for each limit"
+    assert "its weight 3 is above the limit 2 in force, declared by worker@b." in told[0]
+    assert "`celery -A your_app semaphore limit 'a b' N`" in told[0]
+    assert "its weight 3 is above the limit 1 in force, set by an operator." in told[1]
+
+
+def test_a_task_that_fails_says_who_declared_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+    heavy = Claim("api", None, 50, weight=3)
+    error = answer(heavy, Reason.UNSATISFIABLE, OnSaturated.FAIL, 2, "worker@b")
+    assert isinstance(error, SemaphoreSaturated)
+    assert "its weight 3 is above the limit 2 in force, declared by worker@b" in str(error)
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
