@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..core.permit import DeclaredLimit
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -82,8 +81,8 @@ def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str
 
 def resource(view: ResourceView) -> str:
     parts = [_headline(view)]
-    if view.declared is not None:
-        parts.append(_why_in_force(view, view.declared))
+    if why := why_in_force(view):
+        parts.append(why)
     if view.recovering is not None:
         parts.append(recovers(view.recovering))
     if view.waiting_place:
@@ -223,8 +222,10 @@ def _headline(view: ResourceView) -> str:
     return f"{place(view)}: {usage}{paused}{lately}"
 
 
-def _why_in_force(view: ResourceView, declared: DeclaredLimit) -> str:
-    """Say why this limit is in force, and which process declared it."""
+def why_in_force(view: ResourceView) -> str:
+    """Say why this limit is in force, and which process declared it; return "" if none is declared."""
+    if (declared := view.declared) is None:
+        return ""
     lately = f"the smallest limit declared lately is {declared.limit}, by {printable(declared.by)}"
     if view.set_by_operator:
         return f"In force is the limit that was set; {lately}."

@@ -46,6 +46,17 @@ def test_what_is_in_force_after_a_key_was_cleared_or_resumed_is_said(
         assert logged()[-1].endswith(said)
 
 
+def test_why_a_limit_is_in_force_is_said(client: Login, store: Store) -> None:
+    """By the name of a process, which may have any characters."""
+    browser = client()
+    occupy(store, API, ["one:1"])
+    store.declare({"api": 1}, "<b>@c")
+    lately = "the smallest limit declared lately is 1, by &lt;b&gt;@c."
+    assert f"In force is what is declared: {lately}" in shown(browser)
+    store.set_limit(7, "api")
+    assert f"In force is the limit that was set; {lately}" in shown(browser)
+
+
 @pytest.mark.parametrize(
     ("given", "limit"), [("0000000000005", 5), (" 7 ", 7), (str(HIGHEST), HIGHEST)]
 )

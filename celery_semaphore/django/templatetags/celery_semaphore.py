@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django import template
 
+from ...ops.tables import why_in_force
 from ..text import meant, shown, spelt
 
 TENTHS = 10.0  # seconds below which tenths are shown
@@ -12,6 +13,7 @@ register = template.Library()
 register.filter("shown", shown)
 register.filter("spelt", spelt)
 register.filter("meant", meant)
+register.filter("why_in_force", why_in_force)
 
 
 @register.filter  # type: ignore[untyped-decorator]
