@@ -32,6 +32,11 @@ def semaphore_of(resource: str) -> str:
     return resource.partition("/")[0]
 
 
+def all_keys_of(resource: str) -> str:
+    """Return the name under which limits are declared for all keys of a resource's semaphore; no resource has it."""
+    return f"{semaphore_of(resource)}//"
+
+
 def is_resource_name(text: str) -> bool:
     """Return whether ``resource_name`` could have made this text; another text may decode to the same names."""
     return all(map(_is_encoded, text.split("/", 1)))

@@ -217,6 +217,7 @@ class Store(Protocol):
     def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         """Declare a limit for each of these resources in the name of ``by``, as an attempt declares it.
 
+        The name of ``all_keys_of`` a resource declares for all keys of its semaphore, for as long as it is repeated.
         Return what is in force of all that was declared there lately; leave out resources where an operator's limit is.
         A worker calls this three times in a lease, idle or not, in one round trip for all its resources.
         """

@@ -24,7 +24,7 @@ def check_declared(limits: Mapping[str, int], by: str) -> None:
     """Raise for a limit, a resource or a name that not every store can keep."""
     check_name("process", by)
     for resource, limit in limits.items():
-        check_limit(limit, resource)
+        check_limit(limit, resource.removesuffix("//"))  # all_keys_of
 
 
 def check_resource(resource: str) -> None:

@@ -59,6 +59,13 @@ NONE_ENDS = (
     "none may be above that",
 )
 LOSSES = ("-k", "Losses or stray_lower or declared_none or operator_bounds or more_than_each")
+OF_ALL = ("-k", "Keys or over_after or bounds_each or goes_before_it or moves_when or two_windows")
+FOR_EVER_OF_ALL = (
+    "what was declared for all keys stays",
+    "a resource's own stays, too",
+)
+OVER_UNSEEN = ("no look sees that no worker declares for all keys any more", "attempts will")
+ALL_COUNT_FIRST = ("what is declared for all keys goes before a key's own", "workers know best")
 TELLS_OF_OPERATOR = (
     "a limit that an operator set was declared by a process",
     "somebody declared one, too",
@@ -75,7 +82,7 @@ MUTANTS = (
     lua(
         *NEWEST,
         "_limits",
-        "limit, ends = math.min(limit, at.low),",
+        "limit, ends = math.min(limit, known.low),",
         "limit, ends = limit,",
         tests=ON_REDIS,
     ),
@@ -96,7 +103,7 @@ MUTANTS = (
     lua(
         *ONE_WINDOW,
         "_limits",
-        "        before, before_by = at.low, known_by[1]\n",
+        "        before, before_by = known.low, known_by[1]\n",
         "        before = nil\n",
         tests=ON_REDIS,
     ),
@@ -114,7 +121,7 @@ MUTANTS = (
         "self.before is None",
         tests=ON_MEMORY,
     ),
-    lua(*FOR_EVER, "_limits", " and now < at.window_ends\n", "\n", tests=ON_REDIS),
+    lua(*FOR_EVER, "_limits", " and now < found.ends\n", "\n", tests=ON_REDIS),
     postgresql(
         *FOR_EVER,
         "v1/declared.sql",
@@ -126,8 +133,8 @@ MUTANTS = (
     lua(
         *KEPT,
         "_limits",
-        "not known or known <= ends - 2 * LEASE then",
-        "not known then",
+        "known and known.ends > ends - 2 * LEASE and known.ends <= now then",
+        "known and known.ends <= now then",
         tests=ON_REDIS,
     ),
     postgresql(
@@ -138,7 +145,7 @@ MUTANTS = (
         tests=ON_POSTGRESQL,
     ),
     memory(*FAR_END, "declared", "min(ends, known.ends), by", "known.ends, by", tests=ON_MEMORY),
-    lua(*FAR_END, "_limits", "math.min(ends, known)\n", "known\n", tests=ON_REDIS),
+    lua(*FAR_END, "_limits", "math.min(ends, known.ends)\n", "known.ends\n", tests=ON_REDIS),
     postgresql(
         *FAR_END,
         "v1/declared.sql",
@@ -373,8 +380,8 @@ MUTANTS = (
     lua(
         *SAYS_LAST,
         "_limits",
-        "        by = limit < at.low and by or known_by[1]\n",
-        "",
+        "limit < known.low and by or known_by[1], known.before",
+        "by, known.before",
         tests=ON_REDIS,
     ),
     postgresql(
@@ -394,15 +401,15 @@ MUTANTS = (
     lua(
         *SAYS_PRESENT,
         "_limits",
-        'at.lapses and "limit_before_by" or "limit_by"',
+        '(said.limit < said.low and "limit_before_by" or "limit_by")',
         '"limit_by"',
         tests=ON_REDIS,
     ),
     postgresql(
         *SAYS_PRESENT,
         "v1/declared.sql",
-        "_at.declared_by ELSE _at.declared_before_by",
-        "_at.declared_by ELSE _at.declared_by",
+        "of_all.declared_by ELSE of_all.declared_before_by",
+        "of_all.declared_by ELSE of_all.declared_by",
         tests=ON_POSTGRESQL,
     ),
     postgresql(
@@ -430,12 +437,55 @@ MUTANTS = (
         tests=ON_REDIS,
     ),
     worker(
-        "a worker declares for calls with a key, too",
-        "their limits are plain numbers as well",
+        "a worker declares for calls without a key what is for those with one",
+        "it is one semaphore",
         "worker/main_process/declared_limits",
-        "if limit.key is None and not callable",
-        "if not callable",
+        "resource if limit.key is None else all_keys_of(resource)",
+        "resource",
         UNIT,
+    ),
+    memory(
+        *FOR_EVER_OF_ALL,
+        "declared",
+        "return self.in_force(now) if now < self.ends + lease else None",
+        "return self.in_force(now)",
+        tests=(ON_MEMORY[0], *OF_ALL),
+    ),
+    lua(
+        *FOR_EVER_OF_ALL,
+        "_limits",
+        "if found and now < found.ends + LEASE then",
+        "if found then",
+        tests=(ON_REDIS[0], *OF_ALL),
+    ),
+    postgresql(
+        *FOR_EVER_OF_ALL,
+        "v1/declared.sql",
+        " AND b.one AND _now < r.declared_until + b.lease;",
+        " AND b.one;",
+        tests=(ON_POSTGRESQL[0], *OF_ALL),
+    ),
+    lua(
+        *OVER_UNSEEN,
+        "_limits",
+        "        found.lapses = found.lapses or found.ends + LEASE\n",
+        "",
+        tests=(ON_REDIS[0], *OF_ALL),
+    ),
+    postgresql(
+        *OVER_UNSEEN,
+        "v1/declared.sql",
+        "        celery_semaphore.v1_lapses(of_all, _now),\n"
+        "        of_all.declared_until + (SELECT b.lease FROM celery_semaphore.epoch_before AS b WHERE b.one));\n",
+        "        celery_semaphore.v1_lapses(of_all, _now));\n",
+        tests=(ON_POSTGRESQL[0], *OF_ALL),
+    ),
+    lua(
+        *ALL_COUNT_FIRST,
+        "_limits",
+        "at.bound and not (at.own and at.own.limit <= at.bound.limit)",
+        "at.bound",
+        tests=(ON_REDIS[0], *OF_ALL),
     ),
     worker(
         "a worker warns of its own limit, too",

@@ -45,3 +45,14 @@ def nightly(self: LimitedTask, resource: str) -> None:
     """Be inside, at night only."""
     with counter.inside(resource, self.request.id):
         pass
+
+
+@app.task(
+    name="tenant order",
+    base=LimitedTask,
+    semaphore="tenants",
+    limit=int(os.environ["LIMIT"]),
+    key="{tenant}",
+)
+def tenant_order(tenant: str) -> None:
+    """Run for one of many tenants."""

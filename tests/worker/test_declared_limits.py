@@ -9,7 +9,7 @@ import pytest
 
 from celery_semaphore import Semaphore
 from celery_semaphore.core.names import process_name
-from celery_semaphore.core.permit import DeclaredLimit
+from celery_semaphore.core.permit import Claim, DeclaredLimit, Permit
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector
@@ -79,8 +79,8 @@ def wait_in_force(site: Site, limit: int, by: str) -> None:
     wait_until(lambda: in_force(site) == expected, 5 * site.lease, f"{expected} is in force")
 
 
-def told(worker: CeleryWorker, limits: str, by: str) -> int:
-    return worker.log().count(f"limit {limits} declared by {by}:")
+def told(worker: CeleryWorker, limits: str, by: str, of: str = "'orders'") -> int:
+    return worker.log().count(f"semaphore {of}: limit {limits} declared by {by}:")
 
 
 def test_the_smallest_limit_holds_while_it_is_declared(
@@ -123,3 +123,20 @@ def test_the_smallest_limit_holds_while_it_is_declared(
     new.stop()
     wait_in_force(site, 50, newest.hostname)
     assert most_inside(site, "of 50 again") > 5
+
+
+def test_an_idle_deployment_bounds_each_key(site: Site) -> None:
+    """No task of it ever ran, so no attempt declared anything at a key."""
+    idle = deployed(site, 5)
+    store = site.store()
+    expected = DeclaredLimit(5, idle.hostname)
+    wait_until(lambda: store.snapshot("tenants/x").declared == expected, 20, "it declares")
+    for key in "xy":
+        claims = [Claim("tenants", key, 50)]
+        taken = [store.acquire(claims, f"stray {key} {n}") for n in range(31)]
+        assert sum(isinstance(each, Permit) for each in taken) == 5
+    other = deployed(site, 50)
+    store.close()
+    at_each_key = "'tenants' at each key"
+    wait_until(lambda: told(other, "50 here, 5", idle.hostname, at_each_key), 20, "it is told")
+    assert told(other, "50 here, 5", idle.hostname, at_each_key) == 1

@@ -28,6 +28,10 @@ class Declared(NamedTuple):
         low, by = (limit, by) if limit < known.limit else (known.limit, known.by)
         return cls(low, known.before, min(ends, known.ends), by, known.before_by)
 
+    def lately(self, now: int, lease: int) -> DeclaredLimit | None:
+        """Return the smallest for all keys of a semaphore; once both windows are over, keys have what theirs are."""
+        return self.in_force(now) if now < self.ends + lease else None
+
     def in_force(self, now: int) -> DeclaredLimit:
         """Return the smallest of both windows; once both are over, the last one stays until another is declared."""
         if self.before is None or self.ends <= now or self.limit <= self.before:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ...core.key import all_keys_of
 from ...core.permit import HIGHEST, Reason
 from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, microseconds
@@ -179,9 +180,13 @@ class MemoryState:
             at.declared = Declared.noted(at.declared, limit, by, self.now, self.lease)
 
     def declared(self, resource: str) -> DeclaredLimit | None:
-        """Return what is in force of all that was declared lately."""
-        known = self.resources.get(resource)
-        return known.declared.in_force(self.now) if known and known.declared else None
+        """Return what is in force of all that was declared lately, at the resource and for all keys (A18)."""
+        own, of_all = self.resources.get(resource), self.resources.get(all_keys_of(resource))
+        found = own.declared and own.declared.in_force(self.now) if own else None
+        bound = None
+        if "/" in resource and of_all and of_all.declared:
+            bound = of_all.declared.lately(self.now, self.lease)
+        return min(filter(None, (found, bound)), key=lambda each: each.limit, default=None)
 
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""

@@ -45,6 +45,7 @@ from .handing_on import HandingOn
 from .in_transit import InTransit
 from .limits_after_losses import LimitsAfterLosses
 from .limits_in_line import LimitsInLine
+from .limits_of_all_keys import LimitsOfAllKeys
 from .messages import Messages
 from .moved_waits import MovedWaits
 from .names import Names
@@ -98,6 +99,7 @@ class StoreConformance(
     LimitsInLine,
     LimitsAfterLosses,
     WorkerLimits,
+    LimitsOfAllKeys,
     NoLimit,
     Pauses,
     ResourceTotals,

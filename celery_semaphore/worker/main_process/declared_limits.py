@@ -1,6 +1,7 @@
 """DeclaredLimits: declare the limits of a worker's tasks in the store, also while no task runs.
 
-A task with a key declares by its attempts alone, as does one whose limit is a callable. How it fails:
+A task with a key declares for all keys of its semaphore, and by its attempts for theirs. One whose limit is a callable
+declares by its attempts alone. How it fails:
 
 * The worker is killed, or paused: what it declared lapses with its windows (A4), and its tasks do not start.
 * The store is away: the thread that keeps leases tries again soon, and the store admits no task meanwhile.
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from shlex import quote
 from typing import Any
 
-from ...core.key import names_of, resource_name
+from ...core.key import all_keys_of, names_of, resource_name
 from ...core.permit import DeclaredLimit
 from ...core.store import Store
 from ..messages.hourly_warnings import HourlyWarnings
@@ -37,22 +38,26 @@ class DeclaredLimits:
                     self._warn(resource, declared)
 
     def _warn(self, resource: str, declared: DeclaredLimit) -> None:
-        name = names_of(resource)[0]
+        name, key = names_of(resource)
         self._warnings.warn(
             f"{resource} {declared.limit}",
-            f"semaphore {name!r}: limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}: the"
+            f"semaphore {name!r}{'' if key is None else ' at each key'}: limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}: the"
             " smallest that was declared lately is in force. Give it the same limit everywhere, or put one in force"
             f" with `celery -A your_app semaphore limit {quote(name)} N`",
         )
 
 
 def limits_of(tasks: Iterable[Any]) -> dict[str, int]:
-    """Return the smallest limit of each semaphore without keys, by its resource; 0 is for attempts to declare."""
+    """Return the smallest plain limit of each semaphore, by its resource, or by the name of all its keys.
+
+    0 is for attempts to declare.
+    """
     found: dict[str, int] = {}
     for task in tasks:
         options = getattr(task, "semaphore_options", None)
         for limit in options.limits if options else ():
-            if limit.key is None and not callable(limit.limit) and limit.limit > 0:
+            if not callable(limit.limit) and limit.limit > 0:
                 resource = resource_name(limit.semaphore, None)
+                resource = resource if limit.key is None else all_keys_of(resource)
                 found[resource] = min(limit.limit, found.get(resource, limit.limit))
     return found

@@ -27,14 +27,15 @@ def declared(app: Celery) -> DeclaredLimits:
     return DeclaredLimits(tasks(app, Limit("a b", 5)), "worker@b")
 
 
-def test_plain_limits_without_keys_are_declared(app: Celery) -> None:
+def test_plain_limits_are_declared(app: Celery) -> None:
     limits = [Limit("a b", 5), Limit("a b", 3), Limit("a b", 4), Limit("gpu", 2)]
+    keyed = [Limit("a b", 2, key=lambda: "k"), Limit("a b", 1, key=lambda: "l")]
     others = [
-        Limit("keyed", 1, key=lambda: "k"),
         Limit("called", lambda: 1),
         Limit("never", 0),
     ]
-    assert limits_of(tasks(app, *limits, *others)) == {"a%20b": 3, "gpu": 2}
+    found = limits_of(tasks(app, *limits, *keyed, *others))
+    assert found == {"a%20b": 3, "gpu": 2, "a%20b//": 1}
 
 
 def test_it_declares_in_its_name(
@@ -70,6 +71,17 @@ def test_another_limit_is_told_once(
     assert "limit 5 here, 3 declared by worker@c: " in told[0]
     assert "semaphore limit 'a b' N`" in told[0]
     assert "limit 5 here, 1 declared by 7@host: " in told[1]
+
+
+def test_another_limit_of_all_keys_is_told(app: Celery, caplog: pytest.LogCaptureFixture) -> None:
+    store, here = (
+        MemoryStore(),
+        DeclaredLimits(tasks(app, Limit("a b", 5, key=lambda: "k")), "worker@b"),
+    )
+    store.declare({"a%20b//": 3}, "worker@c")
+    here.declare(store)
+    (told,) = caplog.messages
+    assert "semaphore 'a b' at each key: limit 5 here, 3 declared by worker@c: " in told
 
 
 def test_the_limit_of_an_operator_needs_no_warning(

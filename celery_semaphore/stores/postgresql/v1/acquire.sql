@@ -35,7 +35,7 @@ DECLARE
     answer celery_semaphore.v1_answer;
     at celery_semaphore.v1_resource;
 BEGIN
-    SELECT e.id, home, celery_semaphore.v1_declared(r, _now), (
+    SELECT e.id, home, celery_semaphore.v1_declared(home, r, _now), (
             SELECT d.value FROM celery_semaphore.decision AS d
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(home)) AND d.until > _now
             ORDER BY d.name DESC LIMIT 1

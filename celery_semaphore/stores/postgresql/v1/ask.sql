@@ -105,7 +105,7 @@ BEGIN
                 SELECT d.value FROM celery_semaphore.decision AS d
                 WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _now
                 ORDER BY d.name DESC LIMIT 1
-            ), celery_semaphore.v1_declared(known, _now)) AS in_force
+            ), celery_semaphore.v1_declared(_home, known, _now)) AS in_force
         FROM celery_semaphore.resource AS known WHERE known.name = _home
     ) AS r WHERE r.in_force > 0;
     IF standing IS NULL OR turn IS NULL THEN

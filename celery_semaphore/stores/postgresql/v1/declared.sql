@@ -1,14 +1,36 @@
 -- Keep the smallest limit that was declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
 -- long.
 
--- Return the limit in force of all that were declared: the smallest of the newest window and the one before it. Once
--- both are over, the last one stays until another is declared.
-CREATE FUNCTION celery_semaphore.v1_declared(_at celery_semaphore.resource, _now bigint) RETURNS bigint
+-- Return the smallest of the newest window and the one before it. Once both are over, the last one stays until another
+-- is declared.
+CREATE FUNCTION celery_semaphore.v1_smallest_lately(_at celery_semaphore.resource, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _now < _at.declared_until THEN least(_at.declared, _at.declared_before) ELSE _at.declared END
 $$;
 
--- Return when the limit in force rises, since a lower one lapses; or null.
+-- A18: return the row of what is declared for all keys of the semaphore of this key, or null. Once both windows are
+-- over, it bounds no key any more.
+CREATE FUNCTION celery_semaphore.v1_for_all_keys(_name text, _now bigint) RETURNS celery_semaphore.resource
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    found_one celery_semaphore.resource;
+BEGIN
+    IF strpos(_name, '/') > 0 THEN
+        SELECT r.* INTO found_one FROM celery_semaphore.resource AS r, celery_semaphore.epoch_before AS b
+        WHERE r.name = split_part(_name, '/', 1) || '//' AND b.one AND _now < r.declared_until + b.lease;
+    END IF;
+    RETURN found_one;
+END $$;
+
+-- Return the limit in force of all that were declared, at this resource (`_at` is its row, or null) and for all keys.
+CREATE FUNCTION celery_semaphore.v1_declared(
+    _name text, _at celery_semaphore.resource, _now bigint
+) RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT least(celery_semaphore.v1_smallest_lately(_at, _now), CASE WHEN strpos(_name, '/') > 0 THEN
+        celery_semaphore.v1_smallest_lately(celery_semaphore.v1_for_all_keys(_name, _now), _now) END)
+$$;
+
+-- Return when the smallest one rises, since a lower one lapses; or null.
 CREATE FUNCTION celery_semaphore.v1_lapses(_at celery_semaphore.resource, _now bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN _at.declared_before < _at.declared AND _now < _at.declared_until THEN _at.declared_until END
@@ -16,18 +38,32 @@ $$;
 
 -- Return when the limit in force rises by itself, or null: a pause ends (O3), or a lower limit lapses.
 CREATE FUNCTION celery_semaphore.v1_rises_at(_name text, _now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    of_all celery_semaphore.resource := celery_semaphore.v1_for_all_keys(_name, _now);
 BEGIN
-    RETURN least(celery_semaphore.v1_paused_until(_name, _now), (
-        SELECT celery_semaphore.v1_lapses(r, _now) FROM celery_semaphore.resource AS r WHERE r.name = _name));
+    RETURN least(
+        celery_semaphore.v1_paused_until(_name, _now),
+        (SELECT celery_semaphore.v1_lapses(r, _now) FROM celery_semaphore.resource AS r WHERE r.name = _name),
+        celery_semaphore.v1_lapses(of_all, _now),
+        of_all.declared_until + (SELECT b.lease FROM celery_semaphore.epoch_before AS b WHERE b.one));
 END $$;
 
--- Return the process that declared this limit.
-CREATE FUNCTION celery_semaphore.v1_declared_by(_at celery_semaphore.resource, _now bigint) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE
-        WHEN celery_semaphore.v1_lapses(_at, _now) IS NULL THEN _at.declared_by ELSE _at.declared_before_by
-    END
-$$;
+-- Return the process that declared the limit in force.
+CREATE FUNCTION celery_semaphore.v1_declared_by(
+    _name text, _at celery_semaphore.resource, _now bigint
+) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    of_all celery_semaphore.resource := celery_semaphore.v1_for_all_keys(_name, _now);
+BEGIN
+    IF (celery_semaphore.v1_smallest_lately(_at, _now)
+        <= celery_semaphore.v1_smallest_lately(of_all, _now)) IS NOT FALSE AND _at.declared IS NOT NULL
+    THEN
+        of_all := _at;
+    END IF;
+    RETURN CASE
+        WHEN celery_semaphore.v1_lapses(of_all, _now) IS NULL THEN of_all.declared_by ELSE of_all.declared_before_by
+    END;
+END $$;
 
 -- Return whether this declaration would change nothing: it comes in the present window, which has a limit that is no
 -- higher. An attempt that declares none (null) changes nothing either; for 0 the long way refuses.
@@ -69,7 +105,7 @@ BEGIN
             ends := least(ends, known.declared_until);
         END IF;
         known.declared_until := ends;
-        _at.declared := celery_semaphore.v1_declared(known, _m.now);
+        _at.declared := celery_semaphore.v1_declared(_at.name, known, _m.now);
     END IF;
     -- When the limit in force rises, there may be room for waits in line.
     soon := least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.now),
@@ -108,7 +144,7 @@ BEGIN
             celery_semaphore.v1_read(home, NULL, m), _limits[array_position(_names, home)], _by, m);
     END LOOP;
     SELECT coalesce(json_agg(json_build_array(
-        r.name, celery_semaphore.v1_declared(r, m.now), celery_semaphore.v1_declared_by(r, m.now))), '[]')
+        r.name, celery_semaphore.v1_declared(r.name, r, m.now), celery_semaphore.v1_declared_by(r.name, r, m.now))), '[]')
     INTO declared
     FROM celery_semaphore.resource AS r
     WHERE r.name = ANY (_names) AND r.declared > 0 AND celery_semaphore.v1_limit_set(r.name) IS NULL;

@@ -27,7 +27,7 @@ BEGIN
                 SELECT d.value FROM celery_semaphore.decision AS d
                 WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _now
                 ORDER BY d.name DESC LIMIT 1
-            ), celery_semaphore.v1_declared(r, _now)) AS in_force
+            ), celery_semaphore.v1_declared(_home, r, _now)) AS in_force
         FROM celery_semaphore.resource AS r WHERE r.name = _home
     ) AS at, (
         SELECT

@@ -129,8 +129,8 @@ BEGIN
         END IF;
     END IF;
     IF answer.reason = 'unsatisfiable' AND at.operator IS NULL THEN
-        SELECT celery_semaphore.v1_declared_by(r, _m.now) INTO answer.declared_by
-        FROM celery_semaphore.resource AS r WHERE r.name = at.name;
+        SELECT celery_semaphore.v1_declared_by(at.name, r, _m.now) INTO answer.declared_by
+        FROM (SELECT) AS one LEFT JOIN celery_semaphore.resource AS r ON r.name = at.name;
     END IF;
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     IF (answer.ticket <> '' OR answer.reason = 'recovering') AND _runs_until IS NULL THEN

@@ -22,7 +22,8 @@ BEGIN
     RETURN QUERY
     SELECT
         coalesce(set_one.value, (
-            SELECT celery_semaphore.v1_declared(r, now) FROM celery_semaphore.resource AS r WHERE r.name = asked.name)),
+            SELECT celery_semaphore.v1_declared(asked.name, r, now) FROM (SELECT) AS one
+            LEFT JOIN celery_semaphore.resource AS r ON r.name = asked.name)),
         set_one.value IS NOT NULL, celery_semaphore.v1_paused_until(asked.name, now) IS NOT NULL,
         permits.held, permits.granted,
         waits.parked, waits.waiting - waits.parked - waits.in_transit, waits.in_transit, waits.set_aside,

@@ -18,9 +18,7 @@ function permits.known(at, holder)
     if not at.token then
         local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "too_heavy_above")
         at.token = tonumber(found[1]) or 0
-        if found[2] then
-            limits.read(at, found[2])
-        end
+        limits.read(at, at.name, found[2])
         at.mean, at.record, at.too_heavy_above = found[3], found[4], tonumber(found[5])
     end
     return at

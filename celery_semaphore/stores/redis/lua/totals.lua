@@ -34,22 +34,23 @@ local function lasts(pause)
     return pause and tonumber(pause:match("^%d+")) > now
 end
 
--- Return the limit that an operator set, and whether it is paused. The resource's name is a part of its keys.
-local function decided(ledger)
-    local name = ledger:match("^{[^}]*}:(.*):ledger$")
+-- Return the limit that an operator set, and whether it is paused.
+local function decided(name)
     local whole = name:match("^[^/]*")
     local set = call("HMGET", LIMITS, name, whole, PAUSE .. name, PAUSE .. whole)
     return set[1] or set[2], lasts(set[3]) or lasts(set[4])
 end
 
--- T1: return the limit that is in force without a pause, whether an operator set it, and whether it is paused.
+-- T1: return the limit that is in force without a pause, whether an operator set it, and whether it is paused. The
+-- resource's name is a part of its keys.
 local function limit_of(ledger)
     local set, paused
+    local name = ledger:match("^{[^}]*}:(.*):ledger$")
     if limited then
-        set, paused = decided(ledger)
+        set, paused = decided(name)
     end
-    local record = not set and call("HGET", ledger, "limit")
-    local limit = set and set:match("^%d+") or record and text[limits.read({}, record)] or "-"
+    local declared = not set and limits.read({}, name, call("HGET", ledger, "limit"))
+    local limit = set and set:match("^%d+") or declared and text[declared] or "-"
     return limit .. (set and " t " or " f ") .. (paused and "t " or "f ")
 end
 
