@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.lease import BEATS
 from celery_semaphore.core.permit import (
     Claim,
@@ -41,7 +42,8 @@ from .trio import Learnt, Trio, in_order
 Answer = TypeVar("Answer")
 KEPT = Learnt(None, (microseconds(LEASE), microseconds(TAKE_UP)))  # by a first caller
 OTHER = Learnt(None, (microseconds(LEASE / 10), microseconds(TAKE_UP / 10)))
-RESOURCES = ("api", "disk")
+RESOURCES = ("api", "disk/x")
+DECLARED = (*RESOURCES, all_keys_of("disk/x"))  # also for all keys (A18)
 QUEUES = ("celery", "celery.granted")
 MANY = 6  # deliveries: before so many there is not much that a fault could take
 BEGINNING = 2_000_000_000.0
@@ -201,10 +203,10 @@ class Stores(RuleBasedStateMachine):
             if twice:
                 self._is_the_same(first, self._acquire(one))
 
-    @rule(resource=st.sampled_from(RESOURCES), limit=st.integers(1, 4), worker=tasks)
+    @rule(resource=st.sampled_from(DECLARED), limit=st.integers(1, 4), worker=tasks)
     def declare(self, resource: str, limit: int, worker: str) -> None:
         """A worker says the limit of its tasks, which may be idle."""
-        self.promises.declare([Claim(resource, None, limit)], self.clock.now)
+        self.promises.declare([Claim("", None, limit, resource=resource)], self.clock.now)
         self.ask(lambda store: store.declare({resource: limit}, worker))
 
     def _acquire(self, task: Task, *, heard: bool = True) -> Permit | Refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Snapshot
 from celery_semaphore.testing.conformance.suite import LEASE
 
@@ -36,11 +37,21 @@ class Promises:
         self._granted_or_in_line(seen)
 
     def _the_smallest_lately(self, seen: Snapshot) -> None:
-        window = int(seen.at // LEASE)
-        lately = [self.declared.get((seen.resource, each)) for each in (window, window - 1)]
-        smallest = min((limit for limit in lately if limit is not None), default=None)
-        if smallest is not None and not seen.set_by_operator:
+        own, of_all = self._lately(seen.resource, seen.at), None
+        if "/" in seen.resource:
+            of_all = self._lately(all_keys_of(seen.resource), seen.at)
+        if seen.set_by_operator:
+            return
+        if own is not None:
+            smallest = own if of_all is None else min(own, of_all)
             assert seen.limit == smallest, f"not {smallest}, which was declared lately: {seen}"
+        elif of_all is not None:  # the last one of its own may be lower
+            assert (seen.limit or 0) <= of_all, f"above {of_all}, which is for all keys: {seen}"
+
+    def _lately(self, resource: str, at: float) -> int | None:
+        window = int(at // LEASE)
+        found = [self.declared.get((resource, each)) for each in (window, window - 1)]
+        return min((limit for limit in found if limit is not None), default=None)
 
     def _never_above_the_limit(self, seen: Snapshot) -> None:
         # Of a message that is granted after the store forgot, only its own claim knows the limit.

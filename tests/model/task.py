@@ -8,7 +8,7 @@ from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.conformance.suite import LEASE
 
-API, DISK = Claim("api", None, 1), Claim("disk", None, 1)
+API, DISK = Claim("api", None, 1), Claim("disk", "x", 1)
 CLAIMS = {
     "api": (API,),
     "disk": (DISK,),
@@ -17,7 +17,7 @@ CLAIMS = {
     "api, limit 2": (Claim("api", None, 2),),
     "api, no limit": (Claim("api", None, None),),
     "api, not now": (Claim("api", None, 0),),
-    "api and disk, not now": (API, Claim("disk", None, 0)),
+    "api and disk, not now": (API, Claim("disk", "x", 0)),
     "heavy api": (Claim("api", None, 2, weight=2),),
 }
 HOLDER, CALLER = "worker", "calling process"
