@@ -12,7 +12,7 @@ from ...core.permit import Kind, Reason, Wait
 from .acquisition import admitted, came_back, claim, parked, refused, why
 from .declared_limits import declare, limit_of, to_next_window
 from .grants import limited, messages, reaped, released
-from .session_calls import S, holding
+from .session_calls import S, held, holding
 from .suite import LEASE, Suite
 
 if TYPE_CHECKING:
@@ -120,6 +120,22 @@ class NoLimit(Suite):
         store.release("c", claim())
         totals = store.totals(["api"])[0]
         assert (totals.parked, totals.in_transit) == (0, 1)
+
+    def test_a_held_one_that_says_zero_leaves_its_grant_to_the_next(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """A11: let nothing else make the resource due for a look, for the last one was a moment ago."""
+        store.ask(S)
+        admitted(store, claim(), "a")
+        wait = held(store, "b")
+        clock.advance(0.001)
+        parked(store, claim(), "c")
+        store.release("a", claim())
+        assert store.ask(S).granted == {wait.ticket.nonce}
+        clock.advance(0.5)
+        assert reaped(store) == []
+        refused(store, claim(0), "b2", holding(ticket=wait.ticket, longest=300.0))
+        assert messages(reaped(store)) == [b"c"]
 
     def test_a_second_claim_says_zero(self, store: Store, clock: Clock) -> None:
         """It refuses before the first claim, in whose line the wait would be granted what it cannot use."""
