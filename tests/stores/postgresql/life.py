@@ -109,7 +109,7 @@ class Life:
         limit = self.dice.choices((2, 3, 1), (40, 1, 1))[0]
         api, disk = Claim("api", "eu", limit), Claim(DISK, None, 1)
         heavy = Claim("api", "eu", limit, self.dice.choices((2, 3), (8, 1))[0])
-        return self.dice.choices([(api,), (heavy,), (disk,), (api, disk)], [40, 8, 1, 1])[0]
+        return self.dice.choices([(api,), (heavy,), (disk,), (api, disk)], [40, 8, 4, 12])[0]
 
     def come(self) -> None:
         self.born += 1

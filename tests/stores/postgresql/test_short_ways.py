@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Wait
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
 from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
 
+from ..conftest import refusal_of
 from .conftest import OpenAt
-from .life import API, EVERY_ROW, LEASE, TAKE_UP, Life, Side
+from .life import API, DISK, EVERY_ROW, LEASE, TAKE_UP, Life, Side
 
 CALLS = 2_500
 CRASH = b"""
@@ -29,10 +32,11 @@ NEVER_FORGET = """
 CREATE OR REPLACE FUNCTION celery_semaphore.v1_delete_tombstones(_now bigint) RETURNS void LANGUAGE sql AS '';
 """
 CLAIM = Claim("api", "eu", 1)
-# The condition with which the short way of each function begins.
-SHORT = {
-    "v1_acquire": "IF cardinality(_a.resources) = 1 AND _a.message IS NULL",
-    "v1_release": "IF cardinality(_resources) = 1 AND _message IS NULL",
+BOTH = [CLAIM, Claim(DISK, None, 1)]
+# What each function calls where it has no short way.
+LONG = {
+    "v1_acquire": "v1_acquire_slow_path(_call, _a)",
+    "v1_release": "v1_release_slow_path(_call, _holder, _task, _message, _remember, _resources)",
 }
 
 
@@ -47,13 +51,21 @@ class Course:
         self,
         holder: str,
         ticket: Ticket | None = None,
-        limit: int = 1,
+        limit: int | None = 1,
         weight: int = 1,
         session: str = "one",
     ) -> Any:
         wait = Wait(Kind.REQUEUE, ticket=ticket, session=session)
         claims = [Claim("api", "eu", limit, weight)]
         return self.call(lambda store: store.acquire(claims, holder, wait), f"acquire {holder}")
+
+    def acquire_both(self, holder: str, disk: int = 1) -> Any:
+        both = [Claim("api", "eu", 2), Claim(DISK, None, disk)]
+        wait = Wait(Kind.REQUEUE, session="one")
+        return self.call(lambda store: store.acquire(both, holder, wait), f"acquire both {holder}")
+
+    def release_both(self, holder: str) -> None:
+        self.call(lambda store: store.release(holder, BOTH), f"release both {holder}")
 
     def refused(self, holder: str, limit: int = 1, weight: int = 1) -> Ticket:
         ticket: Ticket = self.acquire(holder, limit=limit, weight=weight).ticket
@@ -96,11 +108,12 @@ def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool =
     url = server.add_database(name)
     server.install(name)
     server.run(NEVER_FORGET, database=name)
-    for function, begins in () if short else SHORT.items():
+    for function, long in () if short else LONG.items():
         source = f"SELECT pg_get_functiondef('celery_semaphore.{function}'::regproc)"
         [(text,)] = server.run(source, database=name)
-        assert text.count(begins) == 1
-        server.run(text.replace(begins, f"{begins} AND false"), database=name)
+        head, body = text.split("\nBEGIN\n", 1)
+        only = f"{head}\nBEGIN\nRETURN celery_semaphore.{long};\n{body}"
+        server.run(only, database=name)
     client = server.client(name)
     return Side(
         open_at(url, now=clock, lease=LEASE, take_up=TAKE_UP),
@@ -125,6 +138,128 @@ def course(sides: Callable[[Clock], tuple[Side, Side]]) -> Course:
     course = Course(sides(clock), clock)
     course.awake()
     return course
+
+
+@pytest.mark.parametrize("claims", [[CLAIM], BOTH], ids=["one", "two"])
+def test_which_calls_take_them(
+    server: PostgresServer, open_at: OpenAt, claims: list[Claim]
+) -> None:
+    """A permit where none waits, a refusal where all are taken, and a release."""
+    name = f"short-{os.urandom(4).hex()}"
+    store = open_at(
+        server.add_database(name), lease=60.0
+    )  # each call of a tenth is noted, the long way
+    server.install(name)
+    for holder in ("first", "second"):  # of a new resource, and with the rows of that one
+        assert isinstance(store.acquire(claims, holder), Permit)
+        store.release(holder, claims)
+    for function in ("acquire", "release"):
+        source = f"SELECT pg_get_functiondef('celery_semaphore.v1_{function}_slow_path'::regproc)"
+        [(text,)] = server.run(source, database=name)
+        server.run(
+            text.replace("\nBEGIN\n", "\nBEGIN\nRAISE EXCEPTION 'the long way';\n", 1),
+            database=name,
+        )
+    assert isinstance(store.acquire(claims, "third"), Permit)
+    assert (
+        refusal_of(store.acquire(claims, "fourth", Wait(Kind.REQUEUE))).reason is Reason.SATURATED
+    )
+    server.run("DELETE FROM celery_semaphore.waiter", database=name)
+    store.release("third", claims)
+
+
+def test_one_comes_to_wait_while_several_are_released(
+    server: PostgresServer, open_at: OpenAt
+) -> None:
+    """The release looked for waits before it got the lock, and there was none."""
+    name = f"short-{os.urandom(4).hex()}"
+    store = open_at(server.add_database(name))
+    server.install(name)
+    store.ask("one")
+    assert isinstance(store.acquire(BOTH, "a"), Permit)
+    wait = Wait(Kind.REQUEUE, session="one")
+    ticket = refusal_of(store.acquire(BOTH, "b", wait)).ticket
+    assert ticket
+    with server.client(name) as client, ThreadPoolExecutor(1) as thread:
+        client.execute("CREATE TABLE kept AS TABLE celery_semaphore.waiter")
+        client.execute("DELETE FROM celery_semaphore.waiter")
+        with client.transaction():
+            client.execute("SELECT celery_semaphore.v1_lock(ARRAY['disk'])")
+            released = thread.submit(store.release, "a", BOTH)
+            wait_until(
+                lambda: server.run("SELECT 1 FROM pg_locks WHERE NOT granted", database=name),
+                10,
+                "it waits for the lock",
+            )
+            client.execute("INSERT INTO celery_semaphore.waiter TABLE kept")
+        released.result(10)
+    assert ticket.nonce in store.ask("one").granted
+
+
+def test_no_limit_is_known(course: Course) -> None:
+    course.call(lambda store: store.set_limit(1, API), "limit")
+    assert isinstance(course.acquire("a", limit=None), Permit)
+    course.release("a")
+    course.call(lambda store: store.set_limit(None, API), "no limit")
+    assert not isinstance(course.acquire("b", limit=None), Permit)
+
+
+def test_several_of_which_all_have_room(course: Course) -> None:
+    for holder in ("a", "b"):
+        assert isinstance(course.acquire_both(holder), Permit)
+        course.release_both(holder)
+    course.acquire("c", limit=2)
+    assert isinstance(course.acquire_both("d"), Permit)
+    course.release_both("d")
+    course.release_both("d")
+
+
+def test_several_of_which_one_is_full(course: Course) -> None:
+    course.acquire_both("a")
+    course.acquire_both("b")  # by the second
+    course.acquire("c", limit=2)
+    course.acquire_both("d")  # by the first, where none waits
+    course.acquire_both("e", disk=2)
+    course.release_both("a")
+    course.release("c")
+
+
+def test_several_of_which_one_has_a_wait(course: Course) -> None:
+    course.acquire_both("a")
+    course.release_both("a")
+    course.acquire("too heavy", limit=2, weight=3)
+    assert isinstance(course.acquire_both("b"), Permit)
+    course.release_both("b")
+
+
+def test_several_of_which_one_has_another_limit(course: Course) -> None:
+    for disk, holder in ((2, "a"), (2, "b"), (1, "c")):
+        course.acquire_both(holder, disk=disk)
+    course.release_both("a")
+
+
+def test_several_beside_a_dead_permit(course: Course) -> None:
+    course.acquire_both("dead", disk=2)
+    course.clock.advance(LEASE / 2)
+    course.acquire_both("a", disk=2)
+    course.clock.advance(LEASE / 2 + 0.1)
+    course.awake()
+    course.acquire_both("b", disk=2)
+    course.release_both("a")
+
+
+def test_several_of_which_one_was_released(course: Course) -> None:
+    course.acquire_both("a")
+    course.release("a")
+    course.acquire_both("a")
+    course.release_both("a")
+
+
+def test_several_of_which_one_is_paused(course: Course) -> None:
+    course.acquire_both("a")
+    course.release_both("a")
+    course.call(lambda store: store.pause(DISK, 30.0), "pause")
+    course.acquire_both("b")
 
 
 def granted(course: Course) -> Ticket:

@@ -250,6 +250,16 @@ CREATE FUNCTION celery_semaphore.v1_enter_one(_name text, _lock_timeout int) RET
     END
 $$;
 
+-- The same for several resources; but raise the error.
+CREATE FUNCTION celery_semaphore.v1_enter_several(_names text[], _lock_timeout int) RETURNS bool
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM celery_semaphore.v1_need_read_committed();
+    PERFORM set_config('synchronous_commit', 'off', true), set_config('lock_timeout', _lock_timeout::text, true);
+    PERFORM celery_semaphore.v1_lock(_names);
+    RETURN true;
+END $$;
+
 -- Return whether the epoch and its durations are those that the caller knows, its format is known, there is no grace,
 -- and the time of this call need not be noted (A17). A short way leaves permits that are overdue to the long one.
 CREATE FUNCTION celery_semaphore.v1_is_current(

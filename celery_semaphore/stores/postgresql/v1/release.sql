@@ -1,7 +1,7 @@
 -- Release the permit for good, or prevent that the holder gets one later; then hand on. The holder may also be a
 -- ticket: then the wait ends.
 --
--- Most calls end here: they name one resource that has no wait, or a permit that goes to the first in line. All other
+-- Most calls end here: their resources have no wait, or they name one whose permit goes to the first in line. All other
 -- calls take v1_release_slow_path.
 CREATE FUNCTION celery_semaphore.v1_release(
     _call celery_semaphore.v1_call,
@@ -36,9 +36,52 @@ BEGIN
             END IF;
             RETURN handed;
         END IF;
+    ELSIF cardinality(_resources) > 1 AND _message IS NULL AND NOT celery_semaphore.v1_have_waits(_resources) THEN
+        handed.epoch := celery_semaphore.v1_free_several(_resources, _holder, _call);
+        IF handed.epoch IS NOT NULL THEN
+            RETURN handed;
+        END IF;
     END IF;
     RETURN celery_semaphore.v1_release_slow_path(
         _call, _holder, _task, _message, _remember, _resources);
+END $$;
+
+CREATE FUNCTION celery_semaphore.v1_have_waits(_resources text[]) RETURNS bool LANGUAGE sql STABLE AS $$
+    SELECT (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = ANY (_resources) LIMIT 1) IS NOT NULL
+$$;
+
+-- R3, R4: release a permit on several resources that have no wait, and return the epoch. If any condition is not met,
+-- return null: then nothing was changed.
+CREATE FUNCTION celery_semaphore.v1_free_several(
+    _resources text[], _holder text, _call celery_semaphore.v1_call
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    now bigint;
+    its celery_semaphore.permit;
+    current bigint;
+    held int;
+BEGIN
+    PERFORM celery_semaphore.v1_enter_several(_resources, _call.lock_timeout);
+    now := celery_semaphore.v1_now(_call.clock);
+    SELECT min(e.id), count(*) INTO current, held
+    FROM celery_semaphore.epoch AS e, celery_semaphore.permit AS p
+    WHERE e.one AND celery_semaphore.v1_is_current(e, _call, now)
+    AND p.resource = ANY (_resources) AND p.holder = _holder AND p.ends > now AND p.again IS DISTINCT FROM _holder;
+    IF held < cardinality(_resources) OR celery_semaphore.v1_have_waits(_resources) THEN
+        RETURN NULL;
+    END IF;
+    FOR its IN
+        UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = now
+        WHERE p.resource = ANY (_resources) AND p.holder = _holder
+        RETURNING p.*
+    LOOP
+        PERFORM celery_semaphore.v1_update_mean(its.resource, greatest(0, now - its.since), false);
+        PERFORM celery_semaphore.v1_mark_released(its.resource, _holder, now + _call.lease);
+    END LOOP;
+    IF random() < 0.01 THEN -- often enough without a reaper
+        PERFORM celery_semaphore.v1_delete_tombstones(now);
+    END IF;
+    RETURN current;
 END $$;
 
 -- Add a permit to the mean of about the last fifty. With fewer, one long run in ten would delay all the waits that ask
