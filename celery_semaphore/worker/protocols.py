@@ -145,6 +145,9 @@ class TaskRequest(Protocol):
     def may_be_moved(self) -> bool:
         """Return whether a new message would be the only one of this delivery."""
 
+    def parks(self) -> bool:
+        """Return whether the store may take the message now."""
+
     def on_put_back(self) -> None:
         """Acknowledge the old message: the broker has the new one."""
 

@@ -15,7 +15,7 @@ from celery_semaphore.metrics.catalogue import (
     OF_THE_STORE,
 )
 from celery_semaphore.metrics.metric import PREFIX, Metric
-from celery_semaphore.worker.pool_process.refused import Unasked
+from celery_semaphore.worker.pool_process.destination import Unasked
 
 PAGE = Path(__file__).parents[2] / "docs/howto/metrics.md"
 HEAD = "| Prometheus | type | labels | what | OpenTelemetry |\n|---|---|---|---|---|\n"

@@ -380,12 +380,12 @@ HELD_MESSAGES = [
         f"{REDELIVERY}::test_redis_remembers_what_leads_to_several_queues",
     ),
     asking(
-        "a full prefetch of a quorum queue gets more",
-        "the worker receives nothing any more",
+        "what the broker would copy is held",
+        "no session asked whether it would, for that is a call",
         "worker/holding/held_messages",
-        "or not (held.wait or self._has_room()):",
-        "or False:",
-        f"{MESSAGES}::test_where_the_prefetch_is_full_the_others_are_published",
+        "        refuse_copied(self._c, self._redelivery, held.request.message)\n",
+        "",
+        f"{MESSAGES}::test_what_the_broker_would_copy_is_not_held",
     ),
     asking(
         "a session asks beyond half of the prefetch",
@@ -449,7 +449,7 @@ HELD_MESSAGES = [
         "worker/holding/held_messages",
         "            if self._window is None:\n                self._prefetch.raise_for(held)\n",
         "            self._prefetch.raise_for(held)\n",
-        f"{MESSAGES}::test_where_the_prefetch_is_full_the_others_are_published",
+        f"{MESSAGES}::test_the_prefetch_of_a_quorum_queue_is_not_raised",
     ),
     asking(
         "a quorum queue gets it back at once",

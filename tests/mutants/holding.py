@@ -106,8 +106,8 @@ TIMES = [
         "one that waits in its queue has no wait_timeout",
         "only a parked one is told, since the store ends it",
         "pool_process/refusal",
-        "        claims=brief(claims) if in_line else (),\n        left=_left(refusal, policy),\n",
-        "        claims=brief(claims) if in_line else (),\n",
+        "        claims=brief(claims) if refusal.ticket else (),\n        left=_left(refusal, policy),\n",
+        "        claims=brief(claims) if refusal.ticket else (),\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
     ),
 ]
@@ -315,9 +315,9 @@ REQUESTS = [
     holding(
         "what only a newer release can run waits here",
         "an old worker takes message after message from the new ones",
-        "main_process/refused_request",
-        "        elif refused.disposition is Disposition.PUBLISH or not self._hold(",
-        "        elif not self._hold(",
+        "pool_process/destination",
+        "    Unasked.NEWER_FORMAT: Destination.PUBLISHED,  # P2\n",
+        "",
         f"{HELD}::test_what_only_a_newer_release_can_run_goes_back",
     ),
     holding(

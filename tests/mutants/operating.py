@@ -240,8 +240,8 @@ MUTANTS = [
         "who waits in a pause is told for how long",
         "its worker tries again then",
         "worker/pool_process/refusal",
-        "    unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)\n",
-        "    unknown = False\n",
+        "    if refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE):\n",
+        "    if False:\n",
         f"{CLI}::test_limits_are_set_and_cleared",
     ),
     operating(

@@ -7,6 +7,7 @@ from .worker import COPIES, PUT_BACK
 
 HERE = "tests/worker"
 CAUGHT = f"{HERE}/messages/test_waiting.py"
+DESTINATION = f"{HERE}/pool_process/test_destination.py"
 SCHEDULER = f"{HERE}/messages/test_scheduler.py"
 QUEUES = f"{HERE}/messages/test_parking_queues.py"
 ENDS = f"{HERE}/messages/test_parking_ends.py"
@@ -78,16 +79,16 @@ INTO_THE_STORE = [
         "a message the store cannot take is given back",
         "the broker delivers it again at once, and again, while the store is away",
         "messages/park",
-        "            request.on_not_parked(error)\n            self.instead()\n",
-        "            request.return_to_broker()\n",
+        "            raise CannotPark(error) from error\n",
+        "            request.return_to_broker()\n            return\n",
         f"{CAUGHT}::test_what_the_store_cannot_take_goes_to_its_queue",
     ),
     parking(
         "parked after its connection was lost",
         "the broker delivers it again, and it waits twice",
         "messages/park",
-        "        if not request.may_be_moved():\n            return\n        came_from",
-        "        came_from",
+        "        if not request.may_be_moved():\n            return\n",
+        "",
         f"{CAUGHT}::test_what_a_lost_connection_delivered_is_not_parked",
     ),
     parking(
@@ -133,16 +134,58 @@ INTO_THE_STORE = [
     parking(
         "who parks does not say so",
         "the main process is told to hold it, and the task requeued",
-        "pool_process/refusal",
-        "disposition=Disposition.HOLD if refusal.ticket is None else Disposition.PARK,",
-        "disposition=Disposition.HOLD,",
+        "pool_process/destination",
+        "        return Destination.PARKED\n",
+        "        return Destination.KEPT\n",
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
+        DESTINATION,
+    ),
+    parking(
+        "one without a ticket is parked",
+        "the store attaches a message to a wait, and there is none",
+        "pool_process/destination",
+        " is OnSaturated.PARK and has_ticket:",
+        " is OnSaturated.PARK:",
+        DESTINATION,
+    ),
+    parking(
+        "a store that recovers drops tasks",
+        "they said that they would not wait",
+        "pool_process/destination",
+        "PASSES = (Reason.RECOVERING, ",
+        "PASSES = (",
+        DESTINATION,
+    ),
+    parking(
+        "what no worker keeps is kept",
+        "its session asks for nothing that it holds",
+        "pool_process/destination",
+        "    if not keeps:\n",
+        "    if False:\n",
+        DESTINATION,
+    ),
+    parking(
+        "what is parked when it was received is parked when it is refused",
+        "a process may come to it hours later; the store may evict by then",
+        "messages/park",
+        "        if not request.parks():  # it may have been received long before it was refused\n",
+        "        if False:\n",
+        f"{COPIES}::test_what_cannot_be_parked_is_published_once",
+        f"{CAUGHT}::test_what_the_store_would_keep_less_safely_by_now_is_not_attached",
+    ),
+    parking(
+        "what cannot be parked is tried again",
+        "as what the broker did not take; an unheard answer may have left it in the store",
+        "messages/scheduler",
+        "            self._not_parked(entry.job, error)\n",
+        "            self._again(entry, error, 0.1)\n",
+        f"{COPIES}::test_what_cannot_be_parked_is_published_once",
     ),
     parking(
         "a parked wait travels without its claims",
         "the ticket names it",
         "pool_process/refusal",
-        "        claims=brief(claims),\n",
+        "        claims=brief(claims) if refusal.ticket else (),\n",
         "",
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
     ),
@@ -448,17 +491,17 @@ WHICH_MESSAGE = [
     parking(
         "a copy waits",
         "round and round, for nobody ever lets it in",
-        "pool_process/refusal",
-        "    if refusal.reason is Reason.COPY:\n",
-        "    if False:\n",
-        f"{COPIES}::test_a_copy_is_acknowledged_and_nothing_else",
+        "pool_process/destination",
+        "    Reason.COPY: Destination.DROPPED,\n",
+        "",
+        DESTINATION,
     ),
     parking(
         "what waits for its other message is a copy",
         "it is acknowledged, and the other one dies",
-        "pool_process/refusal",
-        "    if refusal.reason is Reason.COPY:\n",
-        "    if True:\n",
+        "pool_process/destination",
+        "    Reason.COPY: Destination.DROPPED,\n",
+        "    Reason.COPY: Destination.DROPPED,\n    Reason.RUNNING: Destination.DROPPED,\n",
         f"{COPIES}::test_who_waits_for_its_other_message_comes_again",
     ),
 ]

@@ -515,9 +515,9 @@ PUTTING_BACK = [
     worker(
         "a wait without end",
         "a store that says timed out is asked again",
-        "worker/pool_process/refusal",
-        "    if refusal.reason is Reason.TIMED_OUT:\n",
-        "    if False:\n",
+        "worker/pool_process/destination",
+        "    Reason.TIMED_OUT: Destination.FAILED,\n",
+        "",
         f"{WAITING}::test_wait_timeout",
     ),
     worker(
@@ -695,8 +695,8 @@ LEAVING = [
         "a refusal travels with the whole key",
         "it is what the call said; the store has its name",
         "worker/pool_process/refusal",
-        "        claims=brief(claims) if in_line else (),\n",
-        "        claims=tuple(claims) if in_line else (),\n",
+        "        claims=brief(claims) if refusal.ticket else (),\n",
+        "        claims=tuple(claims) if refusal.ticket else (),\n",
         *TRACER,
     ),
     worker(

@@ -1,7 +1,8 @@
 """Hold the messages of refused tasks unacknowledged in this worker until they are granted.
 
 Only the event loop touches them (with gevent and eventlet, the greenlets of Celery's timer). A refusal may come in
-another thread, which only queues the message and wakes the loop. M1 and P1: docs/maintain/architecture.md, chapter 2.
+another thread, which only queues the message and wakes the loop. M1 to M6 and P1:
+docs/maintain/architecture.md, chapter 2.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .pool_line import goes_first
 from .prefetch import Prefetch
 from .redelivery import Redelivery
 from .revoked import Revoked
-from .room import has_room, is_own, is_taken
+from .room import CannotKeep, has_room, is_own, refuse_copied
 from .session import Session
 from .surplus import Surplus
 from .timetable import Timetable
@@ -73,20 +74,20 @@ class HeldMessages:
         return sorted([*self._messages, *self._arrivals], key=lambda held: held.rank)
 
     def session_for(self, message: TaskMessage) -> str:
-        """Return the name of the session that would ask for this message's grant; empty if it would not be held."""
+        """Return the name of the session that would ask for this message's grant; empty if it cannot be held: P1."""
         redelivery = self._redelivery
         if redelivery is None or not is_own(self._c, message) or not redelivery.may_take(message):
             return ""
         return self.session.name if self._has_room() else ""
 
-    def hold(self, held: HeldMessage) -> bool:
-        """Hold a message, and return whether that is possible. Any thread may call this."""
-        taken = is_taken(self._c, self._redelivery, held.request.message)
-        if not taken or not (held.wait or self._has_room()):
-            return False
+    def hold(self, held: HeldMessage) -> None:
+        """Hold a message with a session (``session_for``); raise ``CannotKeep``. Any thread may call this."""
+        if self._redelivery is None:  # since then all went back, or the connection is lost
+            msg = "the worker keeps no more messages"
+            raise CannotKeep(msg)
+        refuse_copied(self._c, self._redelivery, held.request.message)
         self._arrivals.append(held)
         self._in_loop(self._receive)
-        return True
 
     def begin_granted(self, granted: frozenset[str]) -> None:
         """Begin those of these waits that are held here: a release of this worker granted them. For any thread.

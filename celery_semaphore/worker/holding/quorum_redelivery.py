@@ -17,7 +17,7 @@ class QuorumRedelivery:
     """Publishes messages of quorum queues again, with a delay until their expected turn.
 
     A quorum queue counts deliveries, and drops a message after too many of them. Its prefetch cannot be raised, so half
-    of it is for held messages, and half for those that run: P2.
+    of it is for held messages, and half for those that run.
     """
 
     def __init__(self, prefetch: int, put_back: PutBackCall) -> None:

@@ -40,7 +40,7 @@ class Redelivery(Protocol):
 def redelivery_of(c: Consumer, put_back: PutBackCall) -> Redelivery | None:
     """Return how the broker of this consumer takes messages back; None if no message may be held.
 
-    It is unknown how brokers other than Redis and RabbitMQ take messages back: P3.
+    It is unknown how brokers other than Redis and RabbitMQ take messages back.
     """
     driver = c.connection.transport.driver_type
     if not _has_loop(c):
@@ -55,5 +55,5 @@ def redelivery_of(c: Consumer, put_back: PutBackCall) -> Redelivery | None:
 
 
 def _has_loop(c: Consumer) -> bool:
-    """Return whether Celery's timer runs where messages are received, and not in a thread of its own: P8."""
+    """Return whether Celery's timer runs where messages are received, and not in a thread of its own."""
     return c.hub is not None or bool(getattr(c.pool, "is_green", False))

@@ -48,7 +48,7 @@ class RedisRedelivery:
         )  # exchanges and keys that lead to several queues
 
     def takes(self, message: TaskMessage) -> bool:
-        """Return whether its exchange leads to one queue: kombu restores through it, and would make copies, P4."""
+        """Return whether its exchange leads to one queue: kombu restores through it, and would make copies."""
         channel, (exchange, key) = message.channel, _address(message)
         if not channel.ack_emulation:
             return False

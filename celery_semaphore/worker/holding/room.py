@@ -1,8 +1,6 @@
-"""Find out whether one more message may be held: P2 to P5."""
+"""Find out whether one more message may be kept: P1."""
 
 from __future__ import annotations
-
-import logging
 
 from celery.worker import state
 
@@ -10,7 +8,9 @@ from ..celery_types import Consumer
 from ..protocols import TaskMessage
 from .redelivery import Redelivery
 
-logger = logging.getLogger(__name__)
+
+class CannotKeep(Exception):
+    """The message cannot be kept after all: it is published."""
 
 
 def has_room(window: int | None, held: int, session: str) -> bool:
@@ -21,17 +21,17 @@ def has_room(window: int | None, held: int, session: str) -> bool:
     return held + len(asking) < window
 
 
-def is_taken(c: Consumer, redelivery: Redelivery | None, message: TaskMessage) -> bool:
-    """Return whether the broker would take the message back."""
-    if redelivery is None or not is_own(c, message):
-        return False
+def refuse_copied(c: Consumer, redelivery: Redelivery, message: TaskMessage) -> None:
+    """Raise ``CannotKeep`` if the broker would not redeliver this message exactly once; it may be asked."""
     try:
-        return redelivery.takes(message)
+        if redelivery.takes(message):
+            return
     except c.connection_errors as error:
-        logger.warning("a waiting task is published again, not held: %r", error)
-        return False
+        raise CannotKeep(repr(error)) from error
+    msg = "its exchange leads to several queues"
+    raise CannotKeep(msg)
 
 
 def is_own(c: Consumer, message: TaskMessage) -> bool:
-    """Return whether its channel's prefetch can be raised; that of granted queues is fixed: P5."""
+    """Return whether its channel's prefetch can be raised; that of granted queues is fixed."""
     return message.channel is c.task_consumer.channel

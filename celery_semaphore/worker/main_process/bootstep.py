@@ -144,7 +144,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         buffer_refusals(c)
         if c.hub:
             worker.in_loop = partial(_call_in_loop, c, limiter)
-        if limiter.settings.hold:  # else P1
+        if limiter.settings.hold:  # else each is published, P1
             # A server that is broker and store may have forgotten permits when the connection is there again.
             epoch = self.held.session.epoch if self.held is not None else None
             store, processes = limiter.process.measured, partial(pool_size, c.pool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import datetime
 from functools import partial
@@ -24,11 +25,15 @@ from ...core.ticket import Ticket
 from ...errors import SemaphoreError
 from ..holding.held_message import HeldMessage
 from ..holding.redis_redelivery import leave_to_broker
+from ..holding.room import CannotKeep
 from ..messages.header_names import PARKS, SESSION, put_held_wait
 from ..messages.own_queue import queue_of
-from ..pool_process.refused import Disposition, Failure, RefusedAttempt
+from ..pool_process.destination import Destination
+from ..pool_process.refused import Failure, RefusedAttempt
 from .events import SATURATED
 from .granted_request import GrantedRequestMixin
+
+logger = logging.getLogger(__name__)
 
 # The part of the visibility timeout after which the message may already be another worker's.
 REDELIVERED = 0.75
@@ -86,18 +91,18 @@ class RefusedRequestMixin(GrantedRequestMixin):
         """How the task waits, as its options or the settings say."""
         return self.task.semaphore_options.on_saturated_by(self._limiter.settings)
 
-    def _parks(self) -> bool:
-        """Return whether the task may be parked now: it may have been received long before it was refused."""
+    def parks(self) -> bool:
+        """Return whether the store may take the message now, as the options of the task and the last look say."""
         parking = self._limiter.worker.parking
         return parking is None or parking.parks(self.on_saturated, len(self.message.body))
 
     def ways_to_wait(self) -> dict[str, object]:
-        """Return the headers by which the pool process knows how this attempt waits if it must."""
+        """Return what ``destination`` must know of store and broker, for the pool process, and so does the store."""
         ways: dict[str, object] = {}
         if (held := self._limiter.worker.held) is not None:
             ways[SESSION] = held.session_for(self.message)
         if self._limiter.worker.parking is not None:
-            ways[PARKS] = self._parks()
+            ways[PARKS] = self.parks()
         return ways
 
     def again(self, ticket: Ticket | None) -> Self:
@@ -123,7 +128,7 @@ class RefusedRequestMixin(GrantedRequestMixin):
         return fresh
 
     def on_refused(self, refused: RefusedAttempt) -> None:
-        """Hold, park, publish or drop the message, as the refusal requires."""
+        """Park, keep, publish or drop the message, as its process has decided: see ``destination``."""
         state.task_ready(self)
         self.refusals += 1
         self._waits = True
@@ -140,7 +145,7 @@ class RefusedRequestMixin(GrantedRequestMixin):
             ledger.refused(self.holder)
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
-        dropped = refused.disposition is Disposition.DROP
+        dropped = refused.destination is Destination.DROPPED
         self._limiter.worker.saturation.refused(refused.semaphore, refused.claims)
         self._move(refused)
         self.grant = None  # the store was asked for it, or the wait goes on by another message
@@ -150,19 +155,21 @@ class RefusedRequestMixin(GrantedRequestMixin):
         self._tell(refused, dropped=dropped)
 
     def _move(self, refused: RefusedAttempt) -> None:
-        if refused.disposition is Disposition.DROP:
+        to, mover = refused.destination, self._limiter.mover
+        if to is Destination.DROPPED:
             self.acknowledge()
             self.end_grant()  # after a change of its policy it asked without its ticket
-        elif refused.disposition is Disposition.PARK and refused.ticket and self._parks():
-            self._limiter.mover.park(
-                self,
-                refused.ticket,
-                refused.claims,
-                delay=refused.delay,
-                ends_in=self._ends_in(refused.left),
-            )
-        elif refused.disposition is Disposition.PUBLISH or not self._hold(refused):
-            self._limiter.mover.put_back(self, refused.ticket, refused.delay)
+        elif to is Destination.PARKED and refused.ticket:
+            ends_in = self._ends_in(refused.left)
+            mover.park(self, refused.ticket, refused.claims, delay=refused.delay, ends_in=ends_in)
+        elif to is Destination.PUBLISHED:
+            mover.put_back(self, refused.ticket, refused.delay)
+        else:
+            try:
+                self._keep(refused)
+            except CannotKeep as error:
+                logger.debug("task %s is published, not kept: %s", self.id, error)
+                mover.put_back(self, refused.ticket, refused.delay)
 
     def revoked(self) -> bool:
         """Return whether the task was revoked or has expired, as Celery finds out and stores."""
@@ -214,12 +221,13 @@ class RefusedRequestMixin(GrantedRequestMixin):
     def _announce(self, event: Event) -> None:
         self._limiter.process.announce(event)
 
-    def _hold(self, refused: RefusedAttempt) -> bool:
-        """Hold the message, and return whether that is possible."""
+    def _keep(self, refused: RefusedAttempt) -> None:
+        """Keep the message unacknowledged; raise ``CannotKeep``."""
         limiter, now = self._limiter, time.monotonic()
         messages = limiter.worker.held  # another thread may set it to None
         if messages is None or not self.may_be_moved():
-            return False
+            msg = "its connection is lost, or the worker ends"
+            raise CannotKeep(msg)
         ends_in = self._ends_in(refused.left)
         held = HeldMessage(
             self,
@@ -228,8 +236,8 @@ class RefusedRequestMixin(GrantedRequestMixin):
             keep_until=self._since + limiter.settings.longest_hold,
             expected=now + refused.delay,
         )
-        in_line = refused.disposition is Disposition.HOLD_IN_LINE
-        if in_line and refused.ticket and self.session:
+        in_line = refused.destination is Destination.IN_LINE
+        if in_line and refused.ticket:
             keeps = limiter.redelivered_after
             held.wait = HeldWait(refused.ticket, refused.claims, Kind.REQUEUE, keeps)
             held.due = inf if ends_in is None else now + ends_in
@@ -237,7 +245,7 @@ class RefusedRequestMixin(GrantedRequestMixin):
             parking.held(self.id, self.on_saturated, len(self.message.body))
         # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None
-        return messages.hold(held)
+        messages.hold(held)
 
     def _ended(self, *, reported: bool) -> None:
         """Release what the task may hold."""

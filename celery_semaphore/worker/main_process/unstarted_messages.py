@@ -235,7 +235,7 @@ class UnstartedMessages:
 def unstarted_of(c: Consumer, limiter: Limiter, consumer: Any) -> UnstartedMessages | None:
     """Return the unstarted messages of a consumer; None if it is not known how its broker takes messages back.
 
-    P3 says the same of held messages. Without a hub there is no such consumer.
+    P1 says the same of held messages. Without a hub there is no such consumer.
     """
     driver = c.connection.transport.driver_type
     if consumer is None or driver not in ("amqp", "redis"):

@@ -15,6 +15,7 @@ from .bring_back import BringBack
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
 from .emptier import Emptier
+from .job import CannotPark
 from .park import Park
 from .publisher import Publisher
 from .put_back import PutBack
@@ -45,7 +46,9 @@ class MessageMover:
         self._absent: dict[str, float] = {}  # granted queues that are not there
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
-        self._scheduler = Scheduler(settings.publish_timeout, done, self._publisher.disconnect)
+        self._scheduler = Scheduler(
+            settings.publish_timeout, done, self._publisher.disconnect, self._publish_instead
+        )
 
     def put_back(self, request: TaskRequest, ticket: Ticket | None, delay: float) -> None:
         """Publish the message into its queue again, to come back after ``delay`` seconds."""
@@ -70,15 +73,21 @@ class MessageMover:
             request,
             ticket,
             claims,
+            delay=delay,
             ends_in=ends_in,
             largest=self._settings.park_max_size,
             longest=self._settings.longest_delay,
             broker=self._brokers.own,
-            instead=lambda: self.put_back(request, ticket, delay),  # P7
             outgoing=self.bring_back,
             announce=self._announce,
         )
         self._scheduler.add(job)
+
+    def _publish_instead(self, job: Park, why: CannotPark) -> None:
+        """Publish a message that could not be parked: an unheard answer may have left it in the store, too. P3."""
+        if why.error is not None:
+            job.request.on_not_parked(why.error)
+        self.put_back(job.request, job.ticket, job.delay)
 
     def bring_back(self, outgoing: Outgoing) -> None:
         """Move messages out of the store, into their queues."""

@@ -13,6 +13,7 @@ from ...core.store import Outgoing, Store
 from ...core.ticket import Ticket
 from ...errors import SemaphoreError
 from ..protocols import TaskRequest
+from .job import CannotPark
 from .parked import packed
 from .parking_watch import OversizedMessage
 from .waiting import Announce, MoveJob, ignore
@@ -29,19 +30,21 @@ class Park(MoveJob):
     ticket: Ticket
     claims: Sequence[Claim]
     _: KW_ONLY
+    delay: float  # until it comes back if it is published instead
     ends_in: float | None
     largest: int
     longest: float
     broker: str
-    instead: Callable[[], None]
     outgoing: Callable[[Outgoing], None]
     announce: Announce = ignore
 
     def run(self) -> None:
-        """Attach the message, and acknowledge it only when the store has it."""
+        """Attach the message, and acknowledge it only when the store has it; raise ``CannotPark``."""
         request = self.request
         if not request.may_be_moved():
             return
+        if not request.parks():  # it may have been received long before it was refused
+            raise CannotPark(None)
         came_from, way = request.came_from(), request.comes_back_to()
         payload = packed(request.message, came_from, way, request.refusals, self.broker)
         try:
@@ -58,9 +61,7 @@ class Park(MoveJob):
             if request.id in state.revoked:  # a sweep that looked for it before found nothing
                 outgoing |= self.store.end([request.id])
         except SemaphoreError as error:
-            request.on_not_parked(error)
-            self.instead()
-            return
+            raise CannotPark(error) from error
         request.on_parked()
         self.outgoing(outgoing)
         self.announce(MessageParkedEvent(request.semaphores, request.name))

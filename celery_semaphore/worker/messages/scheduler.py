@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from ...core.background_thread import BackgroundThread
-from .job import Job, RetryLater
+from .job import CannotPark, Job, RetryLater
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +31,15 @@ class Scheduler:
     """Runs jobs in one thread; a failed job is retried with growing pauses, and delays no other job."""
 
     def __init__(
-        self, timeout: float, done: Callable[[], None], at_end: Callable[[], None]
+        self,
+        timeout: float,
+        done: Callable[[], None],
+        at_end: Callable[[], None],
+        not_parked: Callable[[Any, CannotPark], None],
     ) -> None:
         self._timeout = timeout
         self._done = done  # called after each attempt
+        self._not_parked = not_parked  # takes a job that cannot be done, and why
         self._entries: list[_Entry] = []  # a heap
         self._changed = threading.Condition()
         self._busy = False
@@ -94,6 +100,8 @@ class Scheduler:
     def _try(self, entry: _Entry) -> None:
         try:
             entry.job.run()
+        except CannotPark as error:
+            self._not_parked(entry.job, error)
         except RetryLater as error:
             logger.debug("%s: not now, %s", entry.job.name, error)
             self._again(entry, error, error.left)

@@ -168,7 +168,8 @@ def _acquire(
     since = time.monotonic()
     answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
-        raise _sent_away(task, limiter, answer, claims, policy)
+        keeps = bool(headers.session)
+        raise _sent_away(task, limiter, answer, claims, policy, keeps=keeps)
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
     observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
     _tell_end_of_wait(task, headers, claims, waited)
@@ -212,10 +213,17 @@ def _answered(
 
 
 def _sent_away(
-    task: BoundTask, limiter: Limiter, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
+    task: BoundTask,
+    limiter: Limiter,
+    refusal: Refusal,
+    claims: Sequence[Claim],
+    policy: WaitPolicy,
+    *,
+    keeps: bool,
 ) -> Exception:
+    """Return the exception by which the main process learns of the refusal: see ``LimitedRequest.on_failure``."""
     del task.request.__dict__[PENDING_RELEASE]
-    why = refusal_of(task, refusal, claims, policy)
+    why = refusal_of(task, refusal, claims, policy, keeps=keeps)
     if limiter.settings.track_waiting and isinstance(why, Refused):
         tell_waiting(task, refusal)
     return why

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from shlex import quote
 
 from ...core.formats import NewerFormat
 from ...core.permit import Claim, Reason, Refusal
-from ...core.saturation import OnSaturated, WaitPolicy, too_heavy
-from ...errors import SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
+from ...core.saturation import WaitPolicy, too_heavy
+from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief
 from ..messages.headers import Headers
 from ..messages.hourly_warnings import HourlyWarnings
 from ..protocols import BoundTask
 from ..signals import task_saturated
-from .refused import Disposition, Failure, Refused, RefusedAttempt, Unasked
+from .destination import Destination, Unasked, destination
+from .refused import Failure, Refused, RefusedAttempt
 from .result import tell_dropped
 
 logger = logging.getLogger(__name__)
@@ -26,39 +26,104 @@ UNESTIMATED = " (no estimate yet)"
 
 
 def refusal_of(
-    task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy
+    task: BoundTask,
+    refusal: Refusal,
+    claims: Sequence[Claim],
+    policy: WaitPolicy,
+    *,
+    keeps: bool = False,
 ) -> Exception:
-    """Return the exception to raise for this refusal of these claims."""
-    request = task.request
+    """Return the exception to raise for this refusal of these claims; ``keeps`` as for ``destination``."""
+    stands = refusal.ticket is not None and not _refused_itself(refusal)
+    to = destination(refusal.reason, policy.on_saturated, has_ticket=stands, keeps=keeps)
     if refusal.reason in (Reason.COPY, Reason.RUNNING):
-        return Refused(_other_delivery(task, refusal, policy))
-    task_saturated.send(sender=task, task_id=request.id, refusal=refusal)
-    if refusal.reason is Reason.TIMED_OUT:
-        paused = "paused, " if refusal.limit == 0 else ""
-        msg = f"waited {refusal.waited:.1f} s for a permit of {_where(refusal)}: {paused}{_usage(refusal)}"
-        return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreTimeout(msg))
+        return Refused(_other_delivery(task, refusal, policy, to))
+    task_saturated.send(sender=task, task_id=task.request.id, refusal=refusal)
+    if to is Destination.FAILED:
+        return Failure(refusal.claim.semaphore, refusal.reason).mark(_error(refusal))
+    if to is Destination.DROPPED:
+        return Refused(_dropped(task, refusal))
+    return Refused(_waiting(task, refusal, claims, policy, to))
+
+
+def _error(refusal: Refusal) -> SemaphoreError:
+    if refusal.reason is not Reason.TIMED_OUT:
+        return SemaphoreSaturated(_described(refusal))
+    paused = "paused, " if refusal.limit == 0 else ""
+    msg = f"waited {refusal.waited:.1f} s for a permit of {_where(refusal)}: {paused}{_usage(refusal)}"
+    return SemaphoreTimeout(msg)
+
+
+def _dropped(task: BoundTask, refusal: Refusal) -> RefusedAttempt:
     text = _described(refusal)
-    if refusal.reason is Reason.UNSATISFIABLE and policy.waits:
-        _warn_too_heavy(task, refusal, text)
-    if refusal.reason is Reason.RECOVERING or policy.on_saturated is OnSaturated.REQUEUE:
-        # Recovery is a state of the store, not saturation: a task waits for it under any policy.
-        return Refused(_requeued(task, refusal, claims, policy, text))
-    if policy.on_saturated is OnSaturated.PARK:
-        wait = _requeued if _refused_itself(refusal) else _parked
-        return Refused(wait(task, refusal, claims, policy, text))
-    if policy.on_saturated is OnSaturated.FAIL:
-        return Failure(refusal.claim.semaphore, refusal.reason).mark(SemaphoreSaturated(text))
-    logger.warning("task %s[%s] dropped: %s", task.name, request.id, text)
-    if not request.is_eager:
+    logger.warning("task %s[%s] dropped: %s", task.name, task.request.id, text)
+    if not task.request.is_eager:
         tell_dropped(task, text)
-    return Refused(
-        RefusedAttempt(
-            reason=text,
-            why=refusal.reason,
-            semaphore=refusal.claim.semaphore,
-            disposition=Disposition.DROP,
-        )
+    return RefusedAttempt(
+        reason=text,
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
+        destination=Destination.DROPPED,
     )
+
+
+def _waiting(
+    task: BoundTask,
+    refusal: Refusal,
+    claims: Sequence[Claim],
+    policy: WaitPolicy,
+    to: Destination,
+) -> RefusedAttempt:
+    text, parks = _described(refusal), to is Destination.PARKED
+    if refusal.reason is Reason.UNSATISFIABLE:
+        _warn_too_heavy(task, refusal, text)
+    how = "is parked" if parks else f"waits{_estimated(refusal, policy)}"
+    logger.info("task %s[%s] %s: %s", task.name, task.request.id, how, text)
+    return RefusedAttempt(
+        reason=text,
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
+        destination=to,
+        delay=_delay(refusal, policy),
+        ticket=refusal.ticket,
+        claims=brief(claims) if refusal.ticket else (),
+        left=_left(refusal, policy),
+    )
+
+
+def _estimated(refusal: Refusal, policy: WaitPolicy) -> str:
+    """Return when the permit may come; nothing for the end of a pause, or of a weight above the limit."""
+    if refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE):
+        return ""
+    estimate = policy.estimate(refusal)
+    return UNESTIMATED if estimate is None else f" about {estimate:.2f} s"
+
+
+def _other_delivery(
+    task: BoundTask, refusal: Refusal, policy: WaitPolicy, to: Destination
+) -> RefusedAttempt:
+    """Return the attempt of a task that has, or had, a permit by another delivery of it."""
+    where = f"{task.name}[{task.request.id}]"
+    if to is Destination.DROPPED:
+        logger.info("task %s is not run twice: this is a copy", where)
+    else:
+        logger.info("task %s waits: it may be running already", where)
+    return RefusedAttempt(
+        reason=refusal.reason,
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
+        destination=to,
+        delay=_delay(refusal, policy),
+    )
+
+
+def _delay(refusal: Refusal, policy: WaitPolicy) -> float:
+    return min(max(refusal.retry_after, policy.shortest), policy.longest)
+
+
+def _refused_itself(refusal: Refusal) -> bool:
+    """Return whether a callable gave the limit 0 (C1): then the task stands in no line, but asks the callable again."""
+    return refusal.claim.limit == 0
 
 
 def _warn_too_heavy(task: BoundTask, refusal: Refusal, text: str) -> None:
@@ -68,71 +133,6 @@ def _warn_too_heavy(task: BoundTask, refusal: Refusal, text: str) -> None:
         f"task {name} waits until the limit is raised: {text}. Give it less weight, or put a higher limit in force with"
         f" `celery -A your_app semaphore limit {quote(claim.semaphore)} N`",
     )
-
-
-def _requeued(
-    task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
-) -> RefusedAttempt:
-    delay = min(max(refusal.retry_after, policy.shortest), policy.longest)
-    in_line = refusal.ticket is not None and policy.on_saturated is OnSaturated.REQUEUE
-    in_line = in_line and not _refused_itself(refusal)
-    # The end of a pause, or of a weight above the limit, is unknown.
-    unknown = refusal.reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
-    estimate = None if unknown else policy.estimate(refusal)
-    about = f" about {estimate:.2f} s" if estimate is not None else "" if unknown else UNESTIMATED
-    logger.info("task %s[%s] waits%s: %s", task.name, task.request.id, about, text)
-    return RefusedAttempt(
-        reason=text,
-        why=refusal.reason,
-        semaphore=refusal.claim.semaphore,
-        disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
-        delay=delay,
-        ticket=refusal.ticket,
-        claims=brief(claims) if in_line else (),
-        left=_left(refusal, policy),
-    )
-
-
-def _parked(
-    task: BoundTask, refusal: Refusal, claims: Sequence[Claim], policy: WaitPolicy, text: str
-) -> RefusedAttempt:
-    logger.info("task %s[%s] is parked: %s", task.name, task.request.id, text)
-    return RefusedAttempt(
-        reason=text,
-        why=refusal.reason,
-        semaphore=refusal.claim.semaphore,
-        # The store cannot take a message without a ticket, which names no wait: it is held.
-        disposition=Disposition.HOLD if refusal.ticket is None else Disposition.PARK,
-        delay=refusal.retry_after,
-        ticket=refusal.ticket,
-        claims=brief(claims),
-        left=_left(refusal, policy),
-    )
-
-
-def _other_delivery(task: BoundTask, refusal: Refusal, policy: WaitPolicy) -> RefusedAttempt:
-    """Return the attempt of a task that has, or had, a permit by another delivery of it."""
-    where = f"{task.name}[{task.request.id}]"
-    dropped = RefusedAttempt(
-        reason=refusal.reason,
-        why=refusal.reason,
-        semaphore=refusal.claim.semaphore,
-        disposition=Disposition.DROP,
-    )
-    if refusal.reason is Reason.COPY:
-        logger.info("task %s is not run twice: this is a copy", where)
-        return dropped
-    logger.info("task %s waits: it may be running already", where)
-    return replace(
-        dropped,
-        disposition=Disposition.HOLD,
-        delay=min(max(refusal.retry_after, policy.shortest), policy.longest),
-    )
-
-
-def _refused_itself(refusal: Refusal) -> bool:
-    """Return whether a callable gave the limit 0 (C1): then the task stands in no line, but asks the callable again."""
-    return refusal.claim.limit == 0
 
 
 def _left(refusal: Refusal, policy: WaitPolicy) -> float | None:
@@ -168,7 +168,7 @@ def unreadable(
     delay, text = policy.unanswered(max(headers.number - 1, 0)), "its message cannot be read"
     said = f"task {task.name}[{task.request.id}] waits {delay:.1f} s: {text}: {error.reason}"
     _warnings.warn(f"format {error.found}", said)
-    return _not_asked(headers, Unasked.NEWER_FORMAT, text, delay, answer_known=True)
+    return _not_asked(headers, policy, Unasked.NEWER_FORMAT, text, delay, answer_known=True)
 
 
 def unanswered(
@@ -186,17 +186,23 @@ def unanswered(
     logger.log(level, "task %s waits %.1f s: %s: %s", name, delay, text, error.reason)
     newer = isinstance(error, NewerFormat) or isinstance(error.__cause__, NewerFormat)
     why = Unasked.NEWER_FORMAT if newer else Unasked.UNREACHABLE
-    return _not_asked(headers, why, text, delay, answer_known=answer_known)
+    return _not_asked(headers, policy, why, text, delay, answer_known=answer_known)
 
 
 def _not_asked(
-    headers: Headers, why: Unasked, text: str, delay: float, *, answer_known: bool
+    headers: Headers,
+    policy: WaitPolicy,
+    why: Unasked,
+    text: str,
+    delay: float,
+    *,
+    answer_known: bool,
 ) -> Refused:
-    newer = why is Unasked.NEWER_FORMAT
+    keeps = bool(headers.session)
     attempt = RefusedAttempt(
         reason=text,
         why=why,
-        disposition=Disposition.PUBLISH if newer else Disposition.HOLD,
+        destination=destination(why, policy.on_saturated, has_ticket=False, keeps=keeps),
         delay=delay,
         ticket=headers.ticket,
         answer_known=answer_known,

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from celery.exceptions import Ignore
 
 from ...core.permit import Claim
 from ...core.ticket import Ticket
 from ...errors import SemaphoreError
+from .destination import Destination
 
 FAILURE = "semaphore_failure"  # attribute of an error that ends an attempt without a permit
-
-
-class Disposition(StrEnum):
-    """What the main process does with the message of a refused task."""
-
-    HOLD_IN_LINE = "hold_in_line"  # hold it until its session is granted a permit for it
-    HOLD = "hold"  # hold it, and ask again after the delay: its task stands in no line
-    PARK = "park"  # move it into the store, or back into its queue if the store cannot take it
-    PUBLISH = "publish"  # only a worker of a newer release can run it: P6
-    DROP = "drop"
-
-
-class Unasked(StrEnum):
-    """Why an attempt got no permit, although no store has refused it: see ``Reason`` for those."""
-
-    UNREACHABLE = "unreachable"
-    NEWER_FORMAT = "newer_format"  # of the store or of the message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +21,7 @@ class RefusedAttempt:
     reason: str  # a text for people
     why: str  # a ``Reason``, or one of ``Unasked``
     semaphore: str = ""  # the one that refused; empty if none has
-    disposition: Disposition
+    destination: Destination
     delay: float = 0.0  # seconds until the message must come back
     ticket: Ticket | None = None
     claims: tuple[Claim, ...] = ()  # of a wait that stands in a line; long names are cut

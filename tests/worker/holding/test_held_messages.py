@@ -30,11 +30,13 @@ from celery_semaphore.worker.holding.pool_line import goes_first
 from celery_semaphore.worker.holding.prefetch import Prefetch, restore_in_loop
 from celery_semaphore.worker.holding.redelivery import redelivery_of
 from celery_semaphore.worker.holding.revoked import REVOKED_S
+from celery_semaphore.worker.holding.room import CannotKeep
 from celery_semaphore.worker.holding.session import Session
 from celery_semaphore.worker.holding.timetable import FEW
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
-from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
+from celery_semaphore.worker.pool_process.destination import Destination
+from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
 
 from ..requests import held_for, limited, request_of
 
@@ -157,7 +159,7 @@ def hold(
 ) -> Request:
     request = Request(c, name, **options)
     now, wait = c.timer.now, HeldWait(TICKETS["first"], (Claim("one", None, 1),))
-    assert messages.hold(
+    messages.hold(
         held_for(
             request, Ticket(f"ticket of {name}", 0, 1), now + due, now + until, now + due, wait
         )
@@ -410,7 +412,8 @@ def test_at_the_end_all_are_given_back(c: Consumer) -> None:
     third = hold(messages, c, "third", 1.0)
     messages.give_back_all()
     assert [each.returned for each in (first, second, third)] == [["given back"]] * 3
-    assert not messages.hold(held_for(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
+    with pytest.raises(CannotKeep):
+        messages.hold(held_for(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
     for each in heard:
         each()
     c.timer.run(10.0)
@@ -434,7 +437,8 @@ def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: He
     lost = hold(messages, c, "lost", 1.0)
     messages.forget()
     assert len(messages) == 0
-    assert not messages.hold(held_for(Request(c, "later"), None, 0.0, 0.0, 0.0))
+    with pytest.raises(CannotKeep):
+        messages.hold(held_for(Request(c, "later"), None, 0.0, 0.0, 0.0))
     messages.give_back_all()
     c.timer.run(10.0)
     assert (lost.returned, begun(c)) == ([], [])
@@ -477,18 +481,12 @@ def test_another_thread_only_queues_it(c: Consumer) -> None:
     assert (len(messages), c.qos.value, len(c.timer.entries)) == (1, 5, 1)
 
 
-def test_one_that_came_by_another_channel_is_not_held(c: Consumer, messages: HeldMessages) -> None:
-    """That of granted queues has a fixed prefetch."""
-    request = Request(c, "granted")
-    request.message.channel = object()
-    assert not messages.hold(held_for(request, None, 0.0, 0.0, 0.0))
-
-
 def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
     """As Celery's is where its loop has no hub, and no greenlets."""
     c.hub = None
     messages = held_by(c)
-    assert not messages.hold(held_for(Request(c, "x"), None, 0.0, 0.0, 0.0))
+    with pytest.raises(CannotKeep):
+        messages.hold(held_for(Request(c, "x"), None, 0.0, 0.0, 0.0))
     c.pool = SimpleNamespace(is_green=True)  # type: ignore[assignment]
     hold(held_by(c), c, "y", 1.0)
 
@@ -521,15 +519,27 @@ def test_where_the_prefetch_is_full_no_session_asks(
     assert quorum.session_for(message) == ""
 
 
-def test_where_the_prefetch_is_full_the_others_are_published(
-    c: Consumer, quorum: HeldMessages
-) -> None:
-    """What a session asks for has its place; the prefetch cannot be raised."""
+def test_the_prefetch_of_a_quorum_queue_is_not_raised(c: Consumer, quorum: HeldMessages) -> None:
     for name in ("first", "second"):
         hold(quorum, c, name, 9.0)
-    assert not quorum.hold(held_for(Request(c, "no wait"), None, 0.0, 900.0, 0.0))
-    hold(quorum, c, "third", 9.0)
-    assert (len(quorum), c.qos.value) == (3, 4)
+    assert (len(quorum), c.qos.value) == (2, 4)
+
+
+@pytest.mark.parametrize("how", ["several queues", "the connection failed"])
+def test_what_the_broker_would_copy_is_not_held(
+    c: Consumer, messages: HeldMessages, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked up for a refused task only: a call of the broker for each message would be dear."""
+
+    def takes(_: Any) -> bool:
+        if how == "several queues":
+            return False
+        raise OSError("lost")
+
+    monkeypatch.setattr(messages._redelivery, "takes", takes)
+    with pytest.raises(CannotKeep):
+        messages.hold(held_for(Request(c, "copied"), None, 0.0, 900.0, 0.0))
+    assert len(messages) == 0
 
 
 def test_what_a_quorum_queue_gets_back_is_published(c: Consumer, quorum: HeldMessages) -> None:
@@ -801,13 +811,13 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     attempt = RefusedAttempt(
         reason="why",
         why=Reason.SATURATED,
-        disposition=Disposition.HOLD_IN_LINE if in_line else Disposition.HOLD,
+        destination=Destination.IN_LINE if in_line else Destination.KEPT,
         delay=5.0,
         ticket=TICKETS["first"],
         claims=(Claim("one", None, 1),),
     )
     request._since = 5.0
-    request._hold(pickle.loads(pickle.dumps(Refused(attempt))).attempt)  # noqa: S301 - ours
+    request._keep(pickle.loads(pickle.dumps(Refused(attempt))).attempt)  # noqa: S301 - ours
     (one,) = held
     assert (one.due == inf, one.wait is not None) == (in_line, in_line)
     assert one.keep_until == 5.0 + request._limiter.settings.longest_hold, "since its delivery"

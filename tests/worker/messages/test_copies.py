@@ -16,16 +16,13 @@ from kombu.utils.imports import symbol_by_name
 from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.worker.holding.room import CannotKeep
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER
 from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.pool_process import postrun
-from celery_semaphore.worker.pool_process.refused import (
-    Disposition,
-    Refused,
-    RefusedAttempt,
-    Unasked,
-)
+from celery_semaphore.worker.pool_process.destination import Destination, Unasked
+from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
 from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
@@ -143,7 +140,7 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
     attempt = RefusedAttempt(
         reason="hung",
         why=Unasked.UNREACHABLE,
-        disposition=Disposition.HOLD,
+        destination=Destination.KEPT,
         delay=1.0,
         answer_known=False,
     )
@@ -151,26 +148,84 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
     assert releases == [None]
 
 
-@pytest.mark.parametrize("parks", [True, False])
-def test_it_is_parked_as_is_decided_now(
-    app: Celery, parks: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moved", [*Destination])
+def test_the_main_process_does_what_was_decided(
+    app: Celery, moved: Destination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process may have tried it long after it was received: the store may keep nothing by now."""
-    task, moved = limited(app), list[str]()
-    limiter, request = limiter_of(app), request_of(task, **{TICKET: SENT})
-    monkeypatch.setattr(limiter.mover, "put_back", lambda *_: moved.append("put back"))
-    monkeypatch.setattr(limiter.mover, "park", lambda *_, **__: moved.append("parked"))
-    limiter.worker.parking = SimpleNamespace(parks=lambda *_: parks)  # type: ignore[assignment]
+    """Nothing else overrules it; what cannot be kept any more is published."""
+    limiter, request = limiter_of(app), request_of(limited(app), **{TICKET: SENT})
+    did = list[str]()
+    monkeypatch.setattr(limiter.mover, "put_back", lambda *_: did.append("published"))
+    monkeypatch.setattr(limiter.mover, "park", lambda *_, **__: did.append("parked"))
+    monkeypatch.setattr(request, "acknowledge", lambda: did.append("acknowledged"))
+    limiter.worker.held = SimpleNamespace(hold=lambda held: did.append(f"wait: {bool(held.wait)}"))  # type: ignore[assignment]
     attempt = RefusedAttempt(
         reason="full",
         why=Reason.SATURATED,
-        disposition=Disposition.PARK,
+        destination=moved,
         delay=1.0,
         ticket=Ticket("x:1", 9, 1_000_000),
         claims=(ONE,),
     )
+    if moved is Destination.FAILED:
+        return  # its error travels, and no refusal
     request.on_refused(attempt)
-    assert moved == ["parked" if parks else "put back"]
+    assert (
+        did
+        == {
+            Destination.PARKED: ["parked"],
+            Destination.IN_LINE: ["wait: True"],
+            Destination.KEPT: ["wait: False"],
+            Destination.PUBLISHED: ["published"],
+            Destination.DROPPED: ["acknowledged"],
+        }[moved]
+    )
+
+
+@pytest.mark.parametrize("why", ["no connection", "given back"])
+def test_what_cannot_be_kept_any_more_is_published(
+    app: Celery, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limiter, request = limiter_of(app), request_of(limited(app))
+    did = list[float]()
+    monkeypatch.setattr(limiter.mover, "put_back", lambda *call: did.append(call[2]))
+
+    def hold(_: Any) -> None:
+        raise CannotKeep
+
+    limiter.worker.held = SimpleNamespace(hold=hold) if why == "given back" else None  # type: ignore[assignment]
+    attempt = RefusedAttempt(
+        reason="why", why=Reason.SATURATED, destination=Destination.KEPT, delay=3.0
+    )
+    request.on_refused(attempt)
+    assert did == [3.0]
+
+
+@pytest.mark.parametrize("why", ["it may not now", "too large", "unanswered"])
+def test_what_cannot_be_parked_is_published_once(
+    app: Celery, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never parked again: an answer that was not heard may have left it in the store."""
+    limiter, request = limiter_of(app), request_of(limited(app))
+    did, said = list[object](), list[str]()
+    monkeypatch.setattr(limiter.mover, "put_back", lambda _, *rest: did.append(rest))
+    limiter.worker.parking = SimpleNamespace(  # type: ignore[assignment]
+        parks=lambda *_: why != "it may not now", failed=lambda _, error: said.append(str(error))
+    )
+    object.__setattr__(limiter.mover._settings, "park_max_size", 10 if why == "too large" else 1000)
+
+    def attach(*_: Any, **__: Any) -> Any:
+        if why != "unanswered":
+            raise AssertionError(why)
+        raise StoreUnavailable("hung")
+
+    monkeypatch.setattr(limiter.process.store, "attach", attach)
+    ticket = Ticket("x:1", 9, 1_000_000)
+    limiter.mover.park(request, ticket, [ONE], delay=3.0, ends_in=None)
+    limiter.mover.flush(5)
+    limiter.mover.close(5)
+    assert did == [(ticket, 3.0)]
+    assert len(said) == (why != "it may not now")
 
 
 # -- refusals of those who wait
@@ -198,14 +253,14 @@ def test_a_copy_is_acknowledged_and_nothing_else(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (refused,) = refusals(app, monkeypatch, Reason.COPY)
-    assert (refused.disposition, refused.answer_known) == (Disposition.DROP, True)
+    assert (refused.destination, refused.answer_known) == (Destination.DROPPED, True)
 
 
 def test_who_waits_for_its_other_message_comes_again(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (refused,) = refusals(app, monkeypatch, Reason.RUNNING)
-    assert (refused.disposition, refused.delay) == (Disposition.HOLD, 3.0)
+    assert (refused.destination, refused.delay) == (Destination.PUBLISHED, 3.0)
 
 
 def test_who_parks_says_so_and_for_how_long(app: Celery) -> None:
@@ -214,7 +269,7 @@ def test_who_parks_says_so_and_for_how_long(app: Celery) -> None:
     with pytest.raises(Refused) as found:
         delivered(task, "IGNORED")
     refused: RefusedAttempt = pickle.loads(pickle.dumps(found.value)).attempt  # noqa: S301 - as it travels
-    assert refused.disposition is Disposition.PARK
+    assert refused.destination is Destination.PARKED
     assert refused.claims == (ONE,)
     assert refused.ticket
     assert refused.left is not None

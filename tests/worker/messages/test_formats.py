@@ -20,7 +20,8 @@ from celery_semaphore.worker.messages.hourly_warnings import HourlyWarnings
 from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.ticket_header import TICKET, Carried, sent_back
 from celery_semaphore.worker.pool_process import refusal
-from celery_semaphore.worker.pool_process.refused import Disposition, Refused
+from celery_semaphore.worker.pool_process.destination import Destination
+from celery_semaphore.worker.pool_process.refused import Refused
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
@@ -117,7 +118,7 @@ def refused(app: Celery, header: str, holder: str = "x:0") -> float:
     task = app.tasks["limited"] if "limited" in app.tasks else limited(app)
     with pytest.raises(Refused) as caught:
         delivered(task, "IGNORED", **{TICKET: header, HOLDER: holder})
-    assert caught.value.attempt.disposition is Disposition.PUBLISH
+    assert caught.value.attempt.destination is Destination.PUBLISHED
     return caught.value.attempt.delay
 
 

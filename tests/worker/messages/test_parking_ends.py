@@ -160,6 +160,9 @@ class Delivered:
     def on_put_back(self) -> None:
         raise AssertionError
 
+    def parks(self) -> bool:
+        return True
+
     def on_parked(self) -> None:
         self.acknowledged = True
 
@@ -181,11 +184,11 @@ def test_revoked_before_it_is_attached(site: Site) -> None:
         request,
         refusal.ticket,
         [ONE],
+        delay=1.0,
         ends_in=None,
         largest=1000,
         longest=60.0,
         broker="",
-        instead=lambda: None,
         outgoing=outgoing.append,
     )
     try:

@@ -63,7 +63,7 @@ class Job:
 
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
-    scheduler = Scheduler(1.0, lambda: None, lambda: None)
+    scheduler = Scheduler(1.0, lambda: None, lambda: None, lambda *_: None)
     yield scheduler
     scheduler.close(1.0)
 
@@ -112,7 +112,7 @@ def test_the_end_waits_in_bounds(scheduler: Scheduler) -> None:
 
 def test_what_was_not_even_tried_is_no_attempt() -> None:
     """It is worth one in so many seconds; only those that fail make the next one later."""
-    scheduler = Scheduler(3.0, lambda: None, lambda: None)
+    scheduler = Scheduler(3.0, lambda: None, lambda: None, lambda *_: None)
     job = Job([], fails=True)
     job.error = RetryLater("the broker is away", 0.2)
     scheduler.add(job)

@@ -22,8 +22,8 @@ from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER, REFUSALS
 from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.pool_process.destination import Destination
 from celery_semaphore.worker.pool_process.postrun import watch_ends
-from celery_semaphore.worker.pool_process.refused import Disposition
 from celery_semaphore.worker.signals import permit_acquired
 from tests.worker.requests import limited
 
@@ -84,7 +84,7 @@ def test_a_refusal_is_small_and_no_run(
     answer = run(app, task)
     failed, info, _ = pickle.loads(pickle.dumps(answer))  # noqa: S301 - as it travels
     assert failed == 1
-    assert info.exception.attempt.disposition is Disposition.HOLD_IN_LINE
+    assert info.exception.attempt.destination is Destination.PUBLISHED
     assert len(pickle.dumps(answer)) < 1_000
     assert signals == []
     assert task.AsyncResult("x").state == states.PENDING
@@ -141,7 +141,7 @@ def test_a_refusal_keeps_nothing_of_its_call(
     answer = run(app, task, argument)
     del argument
     gc.collect()
-    assert answer[1].exception.attempt.disposition is not Disposition.DROP
+    assert answer[1].exception.attempt.destination is not Destination.DROPPED
     assert freed() is None
 
 
@@ -259,7 +259,7 @@ def test_a_task_that_comes_another_way_is_limited(app: Celery, signals: list[str
     occupy(app)
     refused = traced("x", (), {}, {**request, HOLDER: "x:2"})
     assert refused.info.state == states.IGNORED
-    assert refused.retval.exception.exc.attempt.disposition is Disposition.HOLD_IN_LINE
+    assert refused.retval.exception.exc.attempt.destination is Destination.PUBLISHED
 
 
 def test_an_error_of_the_acquire_fails_the_task_whatever_is_assigned_to_it(app: Celery) -> None:
