@@ -230,8 +230,8 @@ SENDING = [
         "one that was ended is warned of",
         "no worker consumes its queue",
         "messages/bring_back",
-        "is_stranded = by in unconsumed and grant.token > 0",
-        "is_stranded = by in unconsumed",
+        "is_stranded = ways[0] in unconsumed and grant.token > 0",
+        "is_stranded = ways[0] in unconsumed",
         f"{SENT}::test_one_that_was_ended_needs_no_worker",
     ),
     queues(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from ...core.events import MessageBroughtBackEvent
 from ...core.formats import NewerFormat
@@ -70,12 +71,12 @@ class BringBack:
         try:
             while self._messages:
                 grant, parked = self._messages[0]
-                by = parked.queue if parked.way in unconsumed else parked.way
-                is_stranded = by in unconsumed and grant.token > 0
-                self._send(grant, parked, by, keeps=grant.token > 0 and not is_stranded)
+                ways = queues_back(parked, unconsumed)
+                is_stranded = ways[0] in unconsumed and grant.token > 0
+                self._send(grant, parked, ways, keeps=grant.token > 0 and not is_stranded)
                 (stranded if is_stranded else sent).append(grant)
                 if is_stranded:
-                    self._queues.warn(by)
+                    self._queues.warn(ways[0])
                 self._messages.popleft()
         finally:
             self._messages.rotate(-1)  # one that cannot be sent must not delay the others
@@ -96,28 +97,35 @@ class BringBack:
         consumed = self._queues.own()
         return (each for each in _readable(grants) if self._brokers.sends(each[1], consumed))
 
-    def _send(self, grant: Grant, message: Parked, by: str, *, keeps: bool) -> None:
+    def _send(self, grant: Grant, message: Parked, ways: Sequence[str], *, keeps: bool) -> None:
         # Unlike a message that was put back, this one is published by no holder: its name is random.
         granted = grant.claims if keeps else ()
         header = sent_back(os.urandom(8).hex(), 1, grant.ticket, message.refusals, granted=granted)
-        try:
-            self._publisher.publish(message, by, header=header)
-        except Returned:  # the queue is gone: no worker consumes it any more
-            self._send_home(message, header)
+        self._publish(message, ways, header)
         semaphores = tuple(claim.semaphore for claim in grant.claims)
         self._announce(MessageBroughtBackEvent(semaphores, str(message.headers.get("task"))))
 
-    def _send_home(self, message: Parked, header: str) -> None:
-        """Publish it into its own queue, and declare that only if it is gone, too.
+    def _publish(self, message: Parked, ways: Sequence[str], header: str) -> None:
+        """Publish it into the first of these queues that is there; the last one is declared only if it is gone, too.
 
         If it is there, RabbitMQ would refuse a declaration with other arguments, and its workers' app may have other
         ones than this app.
         """
-        try:
-            self._publisher.publish(message, message.queue, header=header)
-        except Returned:
-            self._publisher.declare(message.queue)
-            self._publisher.publish(message, message.queue, header=header)
+        for by in ways:
+            with suppress(Returned):  # the queue is gone: no worker consumes it any more
+                self._publisher.publish(message, by, header=header)
+                return
+        self._publisher.declare(message.queue)
+        self._publisher.publish(message, message.queue, header=header)
+
+
+def queues_back(parked: Parked, unconsumed: Collection[str]) -> tuple[str, ...]:
+    """Return the queues by which a parked message comes back, the best one first, its own one last.
+
+    ``way`` is its granted queue, if the worker that parked it consumed one; it is left out if no worker does by now.
+    """
+    ways = (parked.queue,) if parked.way in unconsumed else (parked.way, parked.queue)
+    return tuple(dict.fromkeys(ways))
 
 
 def _readable(grants: Iterable[Grant]) -> Iterator[tuple[Grant, Parked]]:
