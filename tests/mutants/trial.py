@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The rights of the stores in tests are read out of docs/operate.
-COPIED = ("celery_semaphore", "tests", "docs/operate", "pyproject.toml")
+# The rights of the stores in tests are read out of docs/operate, and a table out of docs/maintain.
+COPIED = ("celery_semaphore", "tests", "docs/maintain", "docs/operate", "pyproject.toml")
 RUN_TIMEOUT_S = 300.0  # of a mutant's run
 SOUND_TIMEOUT_S = 3600.0  # of a run without a mutant, which may have the tests of all
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "--timeout=100")
