@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from .core.limit import Limit
     from .errors import PermitLost, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
     from .semaphore import Semaphore
-    from .worker.signals import permit_acquired, permit_lost, permit_released, task_saturated
-    from .worker.task import LimitedTask, LimitedTaskMixin
+    from .task.limited_task import LimitedTask, LimitedTaskMixin
+    from .task.signals import permit_acquired, permit_lost, permit_released, task_saturated
 
 __all__ = [
     "Limit",
@@ -29,8 +29,8 @@ _HOMES = {
     "core.limit": ["Limit"],
     "errors": ["PermitLost", "SemaphoreError", "SemaphoreSaturated", "SemaphoreTimeout"],
     "semaphore": ["Semaphore"],
-    "worker.signals": ["permit_acquired", "permit_lost", "permit_released", "task_saturated"],
-    "worker.task": ["LimitedTask", "LimitedTaskMixin"],
+    "task.signals": ["permit_acquired", "permit_lost", "permit_released", "task_saturated"],
+    "task.limited_task": ["LimitedTask", "LimitedTaskMixin"],
 }
 
 if not TYPE_CHECKING:  # else a type checker would accept every misspelt name

@@ -37,3 +37,51 @@ def test_a_django_project_may_name_its_settings_after_the_package_was_imported()
         "from celery_semaphore import LimitedTask; print(hasattr(LimitedTask, 'delay_on_commit'))"
     )
     assert run(code).split() == ["True"]
+
+
+SENDS = """
+import sys
+from celery import Celery
+from celery_semaphore import LimitedTask
+
+app = Celery("sends", broker="memory://", set_as_current=False)
+app.conf.semaphore_url = "redis://nobody.invalid/0"
+
+@app.task(base=LimitedTask, semaphore="one", limit=3, key="{of}")
+def limited(of): ...
+
+limited.delay("a")
+limited.apply_async(("a",), semaphore_key="b", semaphore_weight=2)
+assert limited.permit is None
+print(*(name for name in sys.modules if name.startswith("celery_semaphore")))
+"""
+
+
+def test_a_process_that_only_sends_loads_no_code_of_workers() -> None:
+    """A web server imports its tasks at each start, and forks; what runs tasks is most of this library."""
+    loaded = run(SENDS).split()
+    ours = {name.split(".")[1] for name in loaded if "." in name}
+    assert ours == {"core", "errors", "task"}
+    assert len(loaded) <= 35
+
+
+RUNS = """
+import sys
+from types import SimpleNamespace
+import celery_semaphore.worker.main_process.bootstep
+
+before = set(sys.modules)
+import celery_semaphore.task.limited_task
+from celery_semaphore.task import running
+
+task = SimpleNamespace(request=SimpleNamespace(called_directly=True))
+running.with_acquire(task, print)
+running.permit_of(SimpleNamespace(semaphore_permit=1))
+from celery_semaphore.worker.pool_process import gate
+print(*(name for name in set(sys.modules) - before if name.startswith("celery_semaphore.worker")))
+"""
+
+
+def test_a_worker_loads_all_that_runs_tasks_before_it_forks() -> None:
+    """Else each process of its pool would load it, and each again when it is replaced."""
+    assert run(RUNS).split() == []

@@ -19,9 +19,9 @@ from celery_semaphore.errors import ConfigurationError, SemaphoreError
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.task.steps import STEPS
 from celery_semaphore.worker.main_process.bootstep import SemaphoreStep
-from celery_semaphore.worker.options.task_checks import check_tasks
-from celery_semaphore.worker.steps import STEPS
+from celery_semaphore.worker.task_checks import check_tasks
 from tests.ops.conftest import Command
 from tests.support.servers import ValkeyServer
 

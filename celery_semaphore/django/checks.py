@@ -14,7 +14,7 @@ from ..core.store import Store
 from ..errors import ConfigurationError, StoreUnavailable
 from ..ops.waiting_place import WaitingPlace
 from ..settings import Settings, is_local
-from ..worker.options.task_checks import any_parks, check_tasks, warnings_of
+from ..worker.task_checks import any_parks, check_tasks, warnings_of
 from .project import celery_app, with_tasks
 
 TAG = "celery_semaphore"

@@ -15,7 +15,7 @@ from ..core.formats import FORMAT
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
-from ..worker.options.task_checks import any_parks, errors_of
+from ..worker.task_checks import any_parks, errors_of
 from .standing import standing
 from .terminal import explained, say
 from .waiting_place import WaitingPlace

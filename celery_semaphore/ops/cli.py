@@ -12,9 +12,9 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..core.permit import HIGHEST
+from ..task.hidden_url import hide_url
+from ..task.steps import watch_starts
 from ..worker.main_process.inspection import add_inspect_command
-from ..worker.options.hidden_url import hide_url
-from ..worker.steps import watch_starts
 from . import check, tables
 from .directory import describe
 from .inspector import ASK

@@ -12,7 +12,7 @@ import click
 
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from ..settings import is_local
-from ..worker.options.unlimited import unlimited_of
+from ..task.unlimited import unlimited_of
 from . import tables
 from .inspector import Inspector
 from .views import ResourceView

@@ -1,1 +1,1 @@
-"""The options of a limited task, and the checks of their values."""
+"""A limited task as its app declares and sends it: its class, its options, and what adds our bootsteps to workers."""

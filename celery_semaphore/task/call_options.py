@@ -14,11 +14,12 @@ from typing import Any
 
 from celery.signals import before_task_publish
 
-from ...core.key_template import is_template
-from ...core.spelling import nearest
-from ...errors import SemaphoreError
-from ..messages.header_names import KEY, WEIGHT
+from ..core.key_template import is_template
+from ..core.spelling import nearest
+from ..errors import SemaphoreError
 
+KEY = "semaphore_key"  # the header of the key that a call gave to apply_async
+WEIGHT = "semaphore_weight"  # of the weight, likewise
 BEGINS = "sem"  # no option and no header of Celery does
 OPTIONS = (KEY, WEIGHT)
 SUFFIX_ALIKE = 0.6  # "kye" for "key"; a header of a later release is less alike
@@ -26,7 +27,7 @@ SUFFIX_ALIKE = 0.6  # "kye" for "key"; a header of a later release is less alike
 
 def take_up_options() -> None:
     """Let each message that this process sends carry the options that its call gave to ``send_task``."""
-    before_task_publish.connect(_take_up, dispatch_uid="celery_semaphore.worker.options")
+    before_task_publish.connect(_take_up, dispatch_uid="celery_semaphore.task.call_options")
 
 
 def _take_up(headers: dict[str, Any], properties: dict[str, Any], **_: Any) -> None:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 from celery import Celery, Task
 
 from ..errors import ConfigurationError, SemaphoreError
+from .before_start import BeforeStart
+from .call_options import KEY, WEIGHT, check_options, refuse_unknown, take_up_options
 from .celery_types import CeleryTask
-from .messages.header_names import KEY, WEIGHT
-from .options.call_options import check_options, refuse_unknown, take_up_options
-from .options.hidden_url import hide_url
-from .options.options import Options
-from .options.unlimited import why_unlimited
-from .pool_process.gate import BeforeStart
-from .pool_process.permit import TaskPermit, permit_of
-from .pool_process.tracer import Trace, with_acquire
+from .hidden_url import hide_url
+from .options import Options
+from .running import Trace, limited, permit_of, with_acquire
 from .steps import add_steps, watch_starts
+from .unlimited import why_unlimited
 
 if TYPE_CHECKING:
+    from ..worker.pool_process.permit import TaskPermit
     from .protocols import BoundTask
 
 # A name, so that a process that only sends tasks does not import the worker's code.
@@ -79,7 +78,7 @@ class LimitedTaskMixin(CeleryTask):
             add_steps(app)
             raise
         if options is not None:
-            cls.Request = _limited(cls.Request)
+            cls.Request = REQUEST if cls.Request == Task.Request else limited(cls.Request)
             # Wrap it, so that a subclass that forgets super() is limited all the same.
             cls.before_start = BeforeStart(cls.before_start)
             add_steps(app)
@@ -166,20 +165,6 @@ def _no_task(cls: type[LimitedTaskMixin]) -> str:
         f"task {cls.name}: base=LimitedTaskMixin is no task class, only a part of one. Write base=LimitedTask, or put"
         " the mixin before a task class of your own: class MyLimitedTask(LimitedTaskMixin, MyTask)."
     )
-
-
-def _limited(request: Any) -> Any:
-    """Return the Request class of a limited task: ours, or a subclass of the task's own with our mixin."""
-    if request == Task.Request:
-        return REQUEST
-    from kombu.utils.imports import symbol_by_name
-
-    from .main_process.request import LimitedRequestMixin
-
-    base = symbol_by_name(request)
-    if issubclass(base, LimitedRequestMixin):
-        return request
-    return type("LimitedRequest", (LimitedRequestMixin, base), {"__module__": __name__})
 
 
 def _base() -> Any:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...core.spelling import nearest
+from ..core.spelling import nearest
 
 if TYPE_CHECKING:
-    from ..protocols import BoundTask, DeclaredTask
+    from .protocols import BoundTask, DeclaredTask
 
 LONG = (
     "semaphore",

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Task
 
-from ...core.call import Call
-from ...core.limit import Limit
-from ...core.permit import Claim
-from ...core.saturation import OnSaturated, WaitPolicy
-from ...core.seconds import positive
-from ...errors import ConfigurationError, SemaphoreError
-from ...settings import Settings
-from ..celery_internals import converter_of
+from ..core.call import Call
+from ..core.limit import Limit
+from ..core.permit import Claim
+from ..core.saturation import OnSaturated, WaitPolicy
+from ..core.seconds import positive
+from ..errors import ConfigurationError, SemaphoreError
 from .call_options import check_options
+from .converter import converter_of
 from .misspelt import misspelt
 
 if TYPE_CHECKING:
-    from ..protocols import DeclaredTask
+    from ..settings import Settings
+    from .protocols import DeclaredTask
 
 MOST_LIMITS = 8  # a note to the main process lists them all, and must fit into one pipe write
 ON_LOST = ("warn", "terminate")

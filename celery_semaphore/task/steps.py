@@ -7,7 +7,7 @@ from typing import Any
 from celery import Celery
 from celery.signals import worker_init
 
-from .options.unlimited import unlimited_of
+from .unlimited import unlimited_of
 
 # These are names, so that a process that only sends tasks does not import the worker's code.
 STEPS = {
@@ -27,7 +27,7 @@ def watch_starts() -> None:
 
     Such a task adds no bootstep, since its class is not ours. Celery's command line calls this with each command.
     """
-    worker_init.connect(_check, dispatch_uid="celery_semaphore.worker.steps")
+    worker_init.connect(_check, dispatch_uid="celery_semaphore.task.steps")
 
 
 def _check(sender: Any, **_: Any) -> None:

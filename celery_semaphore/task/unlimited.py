@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...core.limit import Limit
-from ...errors import ConfigurationError
+from ..core.limit import Limit
+from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from ..protocols import BoundTask
+    from .protocols import BoundTask
 
 OURS = "semaphore_options"  # an attribute of each class that comes from our mixin
 

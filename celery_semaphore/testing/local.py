@@ -65,8 +65,8 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     """
     from .. import semaphore
     from ..core.held_permits import by_store
+    from ..task.steps import add_steps
     from ..worker.limiter import LIMITER, Limiter
-    from ..worker.steps import add_steps
 
     before = app.__dict__.get(LIMITER)
     if before is not None and getattr(before.worker.pool, "active", False):

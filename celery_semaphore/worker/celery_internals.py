@@ -1,4 +1,4 @@
-"""Touch the private parts of Celery and kombu that this library needs, and no other module does.
+"""Touch the private parts of Celery and kombu that this library needs; no other module does but task/converter.py.
 
 All were read in Celery 5.5 to 5.7 and kombu 5.5 to 5.7. tests/worker/test_celery_internals.py fails when one is gone.
 """
@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, wraps
-from importlib import import_module
-from inspect import getclosurevars, isfunction
+from functools import partial
 from math import inf
 from typing import Any
 
 from celery import Celery, current_app
 from celery._state import _task_stack
 
-from .celery_types import Consumer
+from ..task.celery_types import Consumer
 
 # Attributes of Celery's Request that our subclass reads; Celery has no public name for them.
 REQUEST_ATTRIBUTES = (
@@ -31,8 +29,6 @@ REQUEST_ATTRIBUTES = (
     "_request_dict",  # the headers that go to the process that runs the task
 )
 
-PYDANTIC = "celery.app.base"  # the module of the function that converts arguments
-
 # The tasks that run in this thread, the innermost last: an eager run may be part of another.
 running_tasks = _task_stack
 
@@ -40,40 +36,6 @@ running_tasks = _task_stack
 def app_behind_proxy() -> Celery:
     """Return the current app itself: Celery's own pytest plugin has no other way to it."""
     return current_app._get_current_object()
-
-
-# -- tasks with pydantic=True
-
-
-def converter_of(run: Any, app: Celery) -> Callable[..., tuple[Any, Any]] | None:
-    """Return a function that converts arguments to models, as Celery does before a body; None for another body.
-
-    Celery hides the conversion in the function that it puts around the body, and keeps the user's options there, too.
-    So the same function is put around one that returns what it gets.
-    """
-    if getattr(run, "__globals__", {}).get("__name__") != PYDANTIC or not hasattr(
-        run, "__wrapped__"
-    ):
-        return None
-    hidden = _hidden_in(run)
-
-    @wraps(run.__wrapped__)
-    def returned(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        return args, kwargs
-
-    convert: Callable[..., tuple[Any, Any]] = import_module(PYDANTIC).pydantic_wrapper(
-        app, returned, "", hidden.get("strict", False), hidden.get("context")
-    )
-    return convert
-
-
-def _hidden_in(function: Any) -> dict[str, Any]:
-    """Return the variables that a function and the functions inside it keep from where they were defined."""
-    found = dict(getclosurevars(function).nonlocals)
-    for each in list(found.values()):
-        if isfunction(each) and each.__globals__ is function.__globals__:
-            found = {**getclosurevars(each).nonlocals, **found}
-    return found
 
 
 # -- the worker

@@ -9,15 +9,15 @@ from typing import Any
 from celery.app.routes import MapRoute
 from kombu.entity import Queue
 
-from ...core.saturation import OnSaturated
-from ...errors import ConfigurationError
-from ...settings import Settings
-from ..messages.broker import is_amqp
-from ..messages.fanout import is_fanout
-from ..protocols import BoundTask
-from .misspelt import misspelt
-from .options import Options
-from .unlimited import unlimited_of
+from ..core.saturation import OnSaturated
+from ..errors import ConfigurationError
+from ..settings import Settings
+from ..task.misspelt import misspelt
+from ..task.options import Options
+from ..task.protocols import BoundTask
+from ..task.unlimited import unlimited_of
+from .messages.broker import is_amqp
+from .messages.fanout import is_fanout
 
 
 def check_tasks(tasks: Iterable[BoundTask], settings: Settings, *, prefork: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .mutant import Group
 
-SECRETS = "tests/worker/options/test_hidden_url.py"
+SECRETS = "tests/task/test_hidden_url.py"
 CHECKS = "tests/worker/pool_process/test_permit.py"
 EAGER = "tests/worker/pool_process/test_eager.py"
 BLOCKING = "tests/semaphore/test_faults.py::TestFailingStore"
@@ -264,7 +264,7 @@ MUTANTS = [
     beside(
         "a worker shows the store's password",
         "its command line hides it",
-        "worker/task",
+        "task/limited_task",
         "\nhide_url()\n",
         "\n",
         f"{SECRETS}::test_what_celery_shows",

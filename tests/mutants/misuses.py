@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 MISUSES = "tests/test_misuses.py"
-CALLS = "tests/worker/options/test_call_options.py"
+CALLS = "tests/task/test_call_options.py"
 SATURATION = "tests/core/test_saturation.py"
 WATCH = "tests/worker/messages/test_saturation_watch.py"
 INSPECTOR = "tests/ops/test_inspector.py"
@@ -16,7 +16,7 @@ MUTANTS = [
     misuse(
         "a task of another class declares no semaphore",
         "its options are not ours",
-        "worker/options/unlimited",
+        "task/unlimited",
         "    return isinstance(declared, str)\n",
         "    return False\n",
         f"{MISUSES}::test_a_task_that_only_seems_limited",
@@ -24,7 +24,7 @@ MUTANTS = [
     misuse(
         "whatever another library calls a semaphore is ours",
         "it has the name of our option",
-        "worker/options/unlimited",
+        "task/unlimited",
         "    return isinstance(declared, str)\n",
         "    return declared is not None\n",
         f"{MISUSES}::test_tasks_of_other_libraries_are_let_pass",
@@ -32,7 +32,7 @@ MUTANTS = [
     misuse(
         "a worker without a limited task has nothing to check",
         "it gets no bootstep",
-        "worker/steps",
+        "task/steps",
         "        add_steps(sender.app)\n",
         "        pass\n",
         f"{MISUSES}::test_no_worker_starts_with_it",
@@ -40,7 +40,7 @@ MUTANTS = [
     misuse(
         "a mixin works at any place",
         "its methods are inherited",
-        "worker/task",
+        "task/limited_task",
         "        _refuse_late_mixin(cls)\n",
         "",
         f"{MISUSES}::test_a_task_that_only_seems_limited",
@@ -80,7 +80,7 @@ MUTANTS = [
     misuse(
         "each header that begins like ours is misspelt",
         "no other has this beginning",
-        "worker/options/call_options",
+        "task/call_options",
         '        if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):\n',
         "        if name.startswith(BEGINS):\n",
         f"{CALLS}::test_what_workers_write_is_none_of_them",

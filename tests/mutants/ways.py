@@ -109,7 +109,7 @@ BROKERS = [
     worker(
         "the router is asked for a task's queue",
         "but a router may want the arguments of a call",
-        "worker/options/task_checks",
+        "worker/task_checks",
         "        if named is None and isinstance(router, MapRoute):  # ",
         "        if named is None:  # ",
         FANOUT_START,
@@ -117,7 +117,7 @@ BROKERS = [
     worker(
         "a queue is known by its name alone",
         "a Broadcast has an alias, and another name in each process",
-        "worker/options/task_checks",
+        "worker/task_checks",
         "    return queues.get(name) or queues.aliases.get(name)\n",
         "    return queues.get(name)\n",
         f"{FANOUT}::test_a_task_that_is_routed_there_stops_the_worker",
@@ -125,7 +125,7 @@ BROKERS = [
     worker(
         "what looks like an option may be the user's own",
         "a base class may define it",
-        "worker/options/misspelt",
+        "task/misspelt",
         "                surely = surely or _is_plural(task, name, option)\n",
         "",
         "tests/test_misuses.py::test_a_wrong_option",
@@ -133,7 +133,7 @@ BROKERS = [
     worker(
         "an option that was given was meant by what looks like it",
         "they are alike",
-        "worker/options/misspelt",
+        "task/misspelt",
         " or option in vars(task):\n",
         ":\n",
         f"{OPTIONS}::test_attributes_that_may_be_the_users_own_are_warned_of",
@@ -149,7 +149,7 @@ BROKERS = [
     worker(
         "a task with a Strategy is limited",
         "it has our class; but none of its messages becomes a request",
-        "worker/options/options",
+        "task/options",
         "    if task.Strategy != Task.Strategy:\n",
         "    if False:\n",
         OPTIONS,

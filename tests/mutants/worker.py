@@ -614,16 +614,32 @@ PENDING_RELEASE = [
     worker(
         "a subclass without super() is not limited",
         "the gate stands in LimitedTask.before_start, and is overridden",
-        "worker/task",
+        "task/limited_task",
         "            cls.before_start = BeforeStart(cls.before_start)\n",
         "            if cls.before_start.__module__.startswith('celery'):\n"
         "                cls.before_start = BeforeStart(cls.before_start)\n",
         "tests/worker/pool_process/test_gate.py::test_a_subclass_is_limited_whatever_it_defines",
     ),
     worker(
+        "a sender asks the worker's code whether it has a permit",
+        "it is one import",
+        "task/running",
+        "    if PERMIT not in request.__dict__:\n        return None\n",
+        "",
+        "tests/test_imports.py::test_a_process_that_only_sends_loads_no_code_of_workers",
+    ),
+    worker(
+        "what runs tasks is loaded where tasks run",
+        "in each process of the pool, and again in each that replaces one",
+        "worker/main_process/bootstep",
+        "from ..pool_process import tracer  # noqa: F401 - before the fork, or each process of the pool loads it by itself\n",
+        "",
+        "tests/test_imports.py::test_a_worker_loads_all_that_runs_tasks_before_it_forks",
+    ),
+    worker(
         "what is assigned to a task is not limited",
         "Celery calls it in place of the class's",
-        "worker/pool_process/gate",
+        "task/before_start",
         "MethodType(with_permit(start), task)",
         "MethodType(start, task)",
         "tests/worker/pool_process/test_gate.py::test_a_task_is_limited_whatever_is_assigned_to_it",
@@ -633,7 +649,7 @@ PENDING_RELEASE = [
     worker(
         "what is assigned to a task is that of its parent, too",
         "one name will do",
-        "worker/pool_process/gate",
+        "task/before_start",
         'f"semaphore_before_start_{id(self)}"',
         '"semaphore_before_start"',
         "tests/worker/pool_process/test_gate.py::test_what_is_assigned_to_a_task_is_not_that_of_its_parent",
@@ -641,7 +657,7 @@ PENDING_RELEASE = [
     worker(
         "what was assigned before the task was bound is hidden",
         "nothing is assigned so early",
-        "worker/pool_process/gate",
+        "task/before_start",
         "        if NAME in task.__dict__:",
         "        if NAME in task.__dict__ and not NAME:",
         "tests/worker/pool_process/test_gate.py::test_what_is_assigned_before_the_task_is_bound_runs",

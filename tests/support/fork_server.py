@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 MAX_REQUEST_BYTES = 128 * 1024
 
-# They start no thread, open nothing, and read no variable that a test sets: so `celery_semaphore.worker.task`, which
-# looks for Django's, is not among them, nor imported by them.
+# They start no thread, open nothing, and read no variable that a test sets: so
+# `celery_semaphore.task.limited_task`, which looks for Django's, is not among them, nor imported by them.
 PRELOADED = (
     "celery.app.control",
     "celery.app.events",
@@ -33,7 +33,7 @@ PRELOADED = (
     "celery_semaphore.stores.redis.store",
     "celery_semaphore.worker.main_process.bootstep",
     "celery_semaphore.worker.main_process.request",
-    "celery_semaphore.worker.options.options",
+    "celery_semaphore.task.options",
     "celery_semaphore.worker.pool_process.gate",
     "celery_semaphore.worker.pool_process.tracer",
     "kombu.transport.pyamqp",

@@ -84,7 +84,9 @@ def test_it_is_a_process_of_its_own(run: Run, log: Path) -> None:
         "descriptors": 3,
     }
     assert modules >= {*PRELOADED}
-    assert "celery_semaphore.worker.task" not in modules, "its base class depends on a variable"
+    assert "celery_semaphore.task.limited_task" not in modules, (
+        "its base class depends on a variable"
+    )
 
 
 def test_it_is_killed_and_waited_for(run: Run) -> None:

@@ -10,8 +10,8 @@ from celery import Celery
 from kombu import Connection
 
 from celery_semaphore import Limit, LimitedTask, SemaphoreError
+from celery_semaphore.task.call_options import refuse_misspelt
 from celery_semaphore.worker.messages.header_names import INTERNAL, OF_ONE_WAIT
-from celery_semaphore.worker.options.call_options import refuse_misspelt
 
 
 def sent(app: Celery, **options: Any) -> Any:

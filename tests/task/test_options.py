@@ -15,7 +15,7 @@ from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
-from celery_semaphore.worker.options.task_checks import check_tasks, warnings_of
+from celery_semaphore.worker.task_checks import check_tasks, warnings_of
 
 SETTINGS = Settings("memory://")
 

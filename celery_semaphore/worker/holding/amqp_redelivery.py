@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ..protocols import TaskMessage
+from ...task.protocols import TaskMessage
 from .held_message import HeldMessage
 from .queue_lengths import QueueLengths
 from .quorum_redelivery import PutBackCall

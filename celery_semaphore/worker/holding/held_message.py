@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
-from ..protocols import HeldRequest
+from ...task.protocols import HeldRequest
 
 
 @dataclass(slots=True, eq=False)

@@ -18,8 +18,8 @@ from celery.worker import state
 
 from ...core.permit import Claim
 from ...core.ticket import Ticket
-from ..celery_types import Consumer
-from ..protocols import HeldRequest, TaskMessage
+from ...task.celery_types import Consumer
+from ...task.protocols import HeldRequest, TaskMessage
 from .held_message import HeldMessage
 from .pool_line import goes_first
 from .prefetch import Prefetch

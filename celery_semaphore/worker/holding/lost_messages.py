@@ -18,9 +18,9 @@ from typing import Any
 
 from celery.worker import state
 
+from ...task.celery_types import Consumer
+from ...task.protocols import TaskMessage
 from ..celery_internals import Times, note_times, times_of, unacknowledged_on
-from ..celery_types import Consumer
-from ..protocols import TaskMessage
 from .held_message import HeldMessage
 from .redis_redelivery import restore
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...task.celery_types import Consumer
 from ..celery_internals import requests_for_pool
-from ..celery_types import Consumer
 
 MOST_AHEAD = 10  # granted requests that go before one of the others
 

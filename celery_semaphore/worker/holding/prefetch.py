@@ -10,13 +10,13 @@ from math import inf
 from celery.worker import state
 from kombu.common import ignore_errors
 
+from ...task.celery_types import Consumer
 from ..celery_internals import (
     pool_size,
     restore_prefetch_by,
     restore_prefetch_now,
     restores_prefetch,
 )
-from ..celery_types import Consumer
 from .held_message import HeldMessage
 from .queue_lengths import lengths_of
 from .shutdown import ends

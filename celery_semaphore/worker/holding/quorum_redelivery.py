@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ...core.ticket import Ticket
-from ..protocols import TaskMessage, TaskRequest
+from ...task.protocols import TaskMessage, TaskRequest
 from .held_message import HeldMessage
 from .prefetch import MAX_RAISED_MESSAGES
 

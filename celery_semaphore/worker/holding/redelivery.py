@@ -11,8 +11,8 @@ from typing import Protocol
 
 from celery.utils.quorum_queues import detect_quorum_queues
 
-from ..celery_types import Consumer
-from ..protocols import TaskMessage
+from ...task.celery_types import Consumer
+from ...task.protocols import TaskMessage
 from .amqp_redelivery import AmqpRedelivery
 from .held_message import HeldMessage
 from .queue_lengths import lengths_of

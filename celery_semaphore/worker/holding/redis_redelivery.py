@@ -10,8 +10,8 @@ from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
+from ...task.protocols import TaskMessage
 from ..celery_internals import Times, list_of, queues_of, times_of
-from ..protocols import TaskMessage
 from .held_message import HeldMessage
 
 RESTORED_AT_ONCE = 200  # messages in one call of Redis, which answers no other client meanwhile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from celery.worker import state
 
-from ..celery_types import Consumer
-from ..protocols import TaskMessage
+from ...task.celery_types import Consumer
+from ...task.protocols import TaskMessage
 from .redelivery import Redelivery
 
 

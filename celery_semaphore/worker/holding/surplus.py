@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from ...task.celery_types import Consumer
 from ..celery_internals import pool_size
-from ..celery_types import Consumer
 from .held_message import HeldMessage
 from .prefetch import Prefetch
 from .session import Session

@@ -7,7 +7,7 @@ import time
 from celery.worker import state
 
 from ...core.session import GRANT_S, HeldWait
-from ..protocols import HeldRequest
+from ...task.protocols import HeldRequest
 
 Begun = tuple[HeldWait, HeldRequest, float]  # the wait, its fresh request, and the monotonic time
 

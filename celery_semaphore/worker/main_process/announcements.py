@@ -10,9 +10,9 @@ from celery.utils.dispatch import Signal
 from ...core.events import Event, PermitLostEvent, PermitReleasedEvent, PermitRestoredEvent
 from ...core.names import task_id_of
 from ...core.permit import Permit
+from ...task.signals import permit_lost, permit_released
 from ..permits.ledger import Ledger
 from ..permits.receivers import ReceiverThread
-from ..signals import permit_lost, permit_released
 
 logger = logging.getLogger(__name__)
 

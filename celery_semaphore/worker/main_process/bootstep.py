@@ -17,8 +17,9 @@ from kombu.common import ignore_errors
 from ...core.names import ProcessName
 from ...core.saturation import OnSaturated
 from ...errors import StoreUnavailable
+from ...task.celery_types import Consumer
+from ...task.unlimited import refuse_unlimited
 from ..celery_internals import pool_size, tags_by_queue
-from ..celery_types import Consumer
 from ..holding.held_messages import HeldMessages
 from ..holding.prefetch import restore_in_loop
 from ..holding.queue_lengths import length_warnings
@@ -30,11 +31,11 @@ from ..limiter import Limiter, limiter_of
 from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue
 from ..messages.parking_watch import ParkingWatch
-from ..options.task_checks import check_tasks, policies_of, warnings_of
-from ..options.unlimited import refuse_unlimited
 from ..permits.note import NotePipe
+from ..pool_process import tracer  # noqa: F401 - before the fork, or each process of the pool loads it by itself
 from ..pool_process.postrun import watch_ends
 from ..pool_process.result import UNTRACKED, can_track
+from ..task_checks import check_tasks, policies_of, warnings_of
 from .announcements import Announcements
 from .declared_limits import DeclaredLimits
 from .discarded import watch_discards

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..celery_types import Consumer
+from ...task.celery_types import Consumer
+from ...task.protocols import TaskMessage
 from ..limiter import Limiter
 from ..messages.ticket_header import TICKET, grant_of
-from ..protocols import TaskMessage
 
 
 def watch_discards(c: Consumer, limiter: Limiter) -> None:

@@ -10,7 +10,7 @@ from celery.concurrency.thread import TaskPool as ThreadsPool
 from celery.events.event import group_from
 from celery.signals import task_revoked
 
-from ..celery_types import CeleryRequest, Consumer
+from ...task.celery_types import CeleryRequest, Consumer
 from ..limiter import Limiter
 
 STARTED = "task-started"

@@ -12,14 +12,14 @@ from typing import Any
 from celery.worker import state
 from kombu.common import ignore_errors
 
+from ...task.celery_types import Consumer
+from ...task.protocols import TaskMessage
 from ..celery_internals import paces_by, pool_size
-from ..celery_types import Consumer
 from ..holding.pool_line import goes_first
 from ..holding.shutdown import ends_cold
 from ..limiter import Limiter
 from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue, home_queue, queue_beside
-from ..protocols import TaskMessage
 from .granted_rights import permitted
 from .unstarted_messages import UnstartedMessages, unstarted_of
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kombu.entity import Queue
 
-from ..celery_types import Consumer
+from ...task.celery_types import Consumer
 from ..messages.broker import bounded, is_amqp
 
 logger = logging.getLogger(__name__)

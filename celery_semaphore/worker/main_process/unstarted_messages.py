@@ -30,8 +30,8 @@ from typing import Any
 from celery.worker import state
 
 from ...errors import SemaphoreError
+from ...task.celery_types import Consumer
 from ..celery_internals import pool_size, unanswered_connection
-from ..celery_types import Consumer
 from ..holding import amqp_redelivery, redis_redelivery
 from ..holding.pool_line import goes_first, leaves, waiting_by
 from ..holding.session import Session

@@ -16,10 +16,10 @@ from ...metrics.catalogue import STORE_ERRORS, WORKER_HELD_MESSAGES, WORKER_PROC
 from ...metrics.figures import Figure
 from ...metrics.measured_store import OPERATIONS, is_on
 from ...metrics.recorder import Recorder
+from ...task.options import Options
+from ...task.protocols import BoundTask
 from ..celery_internals import pool_size
 from ..limiter import Limiter
-from ..options.options import Options
-from ..protocols import BoundTask
 
 if TYPE_CHECKING:
     from ...metrics.server import Server

@@ -6,7 +6,7 @@ from typing import Any
 
 from celery import Celery
 
-from ..protocols import Fields
+from ...task.protocols import Fields
 
 
 def is_fanout(queue: Any, exchange: str | None = None) -> bool:

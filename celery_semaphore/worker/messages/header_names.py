@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.ticket import Ticket
-from ..protocols import Fields
+from ...task.protocols import Fields
+from ...task.running import PERMIT
 from .ticket_header import TICKET
 
 # The main process adds these to the request that a pool process gets, which adds those from PERMIT on:
@@ -16,7 +17,6 @@ SESSION = "semaphore_session"  # the session that asks for the grant of the task
 PARKS = "semaphore_parks"  # whether the task is parked if it must wait, as the main process decided
 REFUSALS = "semaphore_refusals"  # how often the task of a message that was held was refused
 FANOUT = "semaphore_fanout"  # the fanout exchange that the message came from: it could not go back
-PERMIT = "semaphore_permit"
 PENDING_RELEASE = "semaphore_pending_release"  # the release due at its end, set before the acquire
 OUTCOME = "semaphore_outcome"  # of the acquire, for before_start: see gate.py
 INTERNAL = (
@@ -25,8 +25,6 @@ INTERNAL = (
 )
 # A retry must not inherit these:
 OF_ONE_WAIT = (HELD_TICKET, HOLDER, EPOCH, SESSION, PARKS, REFUSALS, TICKET)
-KEY = "semaphore_key"  # the key that a call gave to apply_async
-WEIGHT = "semaphore_weight"  # the weight, likewise
 
 
 def remove_internal(sent: Fields) -> None:

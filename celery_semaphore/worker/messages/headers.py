@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from ...core.formats import FORMAT
 from ...core.permit import MessageId
 from ...core.ticket import DEFAULT_PRIORITY, HIGHEST_PRIORITY, Ticket
-from ..protocols import TaskContext
+from ...task.call_options import KEY, WEIGHT
+from ...task.protocols import TaskContext
 from .header_names import (
     EPOCH,
     HELD_TICKET,
     HOLDER,
-    KEY,
     OF_ONE_WAIT,
     PARKS,
     REFUSALS,
     SESSION,
-    WEIGHT,
 )
 from .ticket_header import TICKET, Carried, message_id_of
 

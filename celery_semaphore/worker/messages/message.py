@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ..protocols import Fields, MessageContent
+from ...task.protocols import Fields, MessageContent
 from .route import Route
 from .ticket_header import TICKET
 

@@ -10,7 +10,7 @@ from ...core.permit import Claim
 from ...core.store import HandedOn, Outgoing, Store
 from ...core.ticket import Ticket
 from ...settings import Settings
-from ..protocols import TaskRequest
+from ...task.protocols import TaskRequest
 from .bring_back import BringBack
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues

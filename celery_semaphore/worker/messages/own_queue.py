@@ -8,8 +8,8 @@ from celery import Celery
 from kombu import Consumer
 from kombu.transport.virtual.exchange import STANDARD_EXCHANGE_TYPES
 
+from ...task.protocols import Fields
 from ..celery_internals import tags_by_queue
-from ..protocols import Fields
 
 
 class Unroutable(Exception):

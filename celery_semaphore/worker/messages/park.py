@@ -12,7 +12,7 @@ from ...core.permit import Claim
 from ...core.store import Outgoing, Store
 from ...core.ticket import Ticket
 from ...errors import SemaphoreError
-from ..protocols import TaskRequest
+from ...task.protocols import TaskRequest
 from .job import CannotPark
 from .parked import packed
 from .parking_watch import OversizedMessage

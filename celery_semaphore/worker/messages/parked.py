@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kombu.utils.json import dumps, loads
 
 from ...core.formats import FORMAT, check_format
-from ..protocols import Fields, MessageContent
+from ...task.protocols import Fields, MessageContent
 from .message import OF_THE_TRANSPORT
 
 

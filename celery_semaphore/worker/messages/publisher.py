@@ -12,7 +12,7 @@ from kombu import Queue
 from kombu.exceptions import OperationalError
 
 from ...core.breaker import CircuitBreaker
-from ..protocols import MessageContent
+from ...task.protocols import MessageContent
 from .job import RetryLater
 from .message import publish_arguments
 from .own_queue import Unroutable

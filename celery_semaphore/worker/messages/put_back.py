@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 
 from ...core.events import MessagePutBackEvent
 from ...core.ticket import Ticket
-from ..protocols import TaskRequest
+from ...task.protocols import TaskRequest
 from .publisher import Publisher
 from .ticket_header import TICKET, sent_back
 from .waiting import Announce, MoveJob, ignore

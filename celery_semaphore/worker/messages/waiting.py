@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from ...core.events import MessageEvent
-from ..protocols import TaskRequest
+from ...task.protocols import TaskRequest
 from .own_queue import Unroutable
 
 Announce = Callable[[MessageEvent], object]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...core.permit import Claim, Permit
-from ..protocols import BoundTask
+from ...task.protocols import BoundTask
 
 
 class Watcher(Protocol):

@@ -19,7 +19,7 @@ from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, MessageId, Permit
 from ...core.releaser import Releaser
 from ...core.store import HandedOn
-from ..protocols import BoundTask
+from ...task.protocols import BoundTask
 from .delivery import Delivery, Watcher
 from .process import is_gone
 

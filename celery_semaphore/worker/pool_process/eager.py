@@ -17,9 +17,9 @@ from ...core.event_loop import is_in_event_loop
 from ...core.permit import Claim, Permit, Reason, Refusal
 from ...core.saturation import OnSaturated, WaitPolicy
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
+from ...task.protocols import BoundTask
 from ..limiter import Limiter
 from ..messages.header_names import PENDING_RELEASE
-from ..protocols import BoundTask
 from .eager_holder import EagerHolder
 from .outer_permits import outer_permits, uncovered, weights_of
 from .refusal import refusal_of

@@ -13,7 +13,7 @@ from ...core.lease import LeaseKeeper
 from ...core.permit import Claim, Permit
 from ...core.store import HandedOn, Store
 from ...errors import StoreUnavailable
-from ..protocols import BoundTask
+from ...task.protocols import BoundTask
 
 logger = logging.getLogger(__name__)
 

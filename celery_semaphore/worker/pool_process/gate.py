@@ -9,11 +9,9 @@ So the main process knows what to release, wherever this process dies.
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
-from types import MethodType
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.events import PermitAcquiredEvent
@@ -21,12 +19,13 @@ from ...core.formats import NewerFormat, check_format
 from ...core.permit import Answer, Claim, Permit, Refusal
 from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
+from ...task.call_options import refuse_misspelt
+from ...task.protocols import BoundTask
+from ...task.running import PERMIT
+from ...task.signals import permit_acquired
 from ..limiter import Limiter, limiter_of
-from ..messages.header_names import FANOUT, OUTCOME, PENDING_RELEASE, PERMIT
+from ..messages.header_names import FANOUT, OUTCOME, PENDING_RELEASE
 from ..messages.headers import Headers
-from ..options.call_options import refuse_misspelt
-from ..protocols import BoundTask
-from ..signals import permit_acquired
 from .acquired import Acquired, seconds_waited
 from .eager import acquire_here
 from .pending_release import PendingRelease
@@ -39,51 +38,12 @@ from .tracing import put_on_span
 
 logger = logging.getLogger(__name__)
 
-Start = Callable[[BoundTask, str, Any, Any], None]
-NAME = "before_start"
 
-
-def with_permit(before_start: Start) -> Start:
-    """Wrap ``before_start``, so that it runs after the permit was acquired."""
-
-    @functools.wraps(before_start)
-    def acquire_then_start(task: BoundTask, task_id: str, args: Any, kwargs: Any) -> None:
-        if not isinstance(task.request.__dict__.get(OUTCOME), Exception):
-            acquire_permit(task, args, kwargs)
-        _begin(task)
-        before_start(task, task_id, args, kwargs)
-
-    return acquire_then_start
-
-
-class BeforeStart:
-    """The ``before_start`` of a limited task: it limits what a subclass defines, and what is assigned to the task.
-
-    A plain attribute of the class would be hidden by the latter, and the task would run without a permit.
-    """
-
-    def __init__(self, before_start: Start) -> None:
-        self._of_class = with_permit(before_start)
-        # An attribute of this class alone: super().before_start must not find what was assigned to a subclass's task.
-        self._assigned = f"semaphore_before_start_{id(self)}"
-
-    def __get__(self, task: BoundTask | None, owner: type | None = None) -> Any:
-        if task is None:
-            return self._of_class
-        if NAME in task.__dict__:  # it was assigned before the class had this descriptor
-            self.__set__(task, task.__dict__.pop(NAME))
-        return task.__dict__.get(self._assigned) or MethodType(self._of_class, task)
-
-    def __set__(self, task: BoundTask, assigned: Callable[[str, Any, Any], None] | None) -> None:
-        def start(_: BoundTask, *call: Any) -> None:
-            if assigned is not None:  # Celery allows None
-                assigned(*call)
-
-        task.__dict__[self._assigned] = MethodType(with_permit(start), task)
-
-    def __delete__(self, task: BoundTask) -> None:
-        if task.__dict__.pop(self._assigned, None) is None:
-            raise AttributeError(NAME)
+def begin(task: BoundTask, args: Any, kwargs: Any) -> None:
+    """Acquire the permit, unless the tracer has tried to; announce it, or raise the error of the acquire."""
+    if not isinstance(task.request.__dict__.get(OUTCOME), Exception):
+        acquire_permit(task, args, kwargs)
+    _begin(task)
 
 
 def _begin(task: BoundTask) -> None:

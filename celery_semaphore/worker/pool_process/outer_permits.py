@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from ...core.permit import Claim, Permit
 from ...core.store import Store
+from ...task.protocols import TaskContext
 from ..celery_internals import running_tasks
 from ..messages.header_names import PENDING_RELEASE
-from ..protocols import TaskContext
 from .permit import permit_of
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from ...core.permit import Permit, Renewal
 from ...core.store import Store
 from ...errors import PermitLost, StoreUnavailable
-from ..messages.header_names import PERMIT
-from ..protocols import TaskContext
+from ...task.protocols import TaskContext
+from ...task.running import PERMIT
 
 
 class TaskPermit:

@@ -15,10 +15,10 @@ from celery.states import REJECTED
 
 from ...core.permit import Claim, MessageId
 from ...errors import StoreUnavailable
+from ...task.protocols import BoundTask
 from ..limiter import Limiter, limiter_of
 from ..messages.header_names import PENDING_RELEASE
 from ..permits.note import NotePipe
-from ..protocols import BoundTask
 from .eager_holder import EagerHolder
 from .pending_release import PendingRelease
 

@@ -11,10 +11,10 @@ from ...core.permit import Claim, Reason, Refusal
 from ...core.saturation import WaitPolicy, too_heavy
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief
+from ...task.protocols import BoundTask
+from ...task.signals import task_saturated
 from ..messages.headers import Headers
 from ..messages.hourly_warnings import HourlyWarnings
-from ..protocols import BoundTask
-from ..signals import task_saturated
 from .destination import Destination, Unasked, destination
 from .refused import Failure, Refused, RefusedAttempt
 from .result import tell_dropped

@@ -16,7 +16,7 @@ from celery import states
 from celery.backends.base import Backend, DisabledBackend
 
 from ...core.permit import Reason, Refusal
-from ..protocols import BoundTask
+from ...task.protocols import BoundTask
 from .revoked import is_wanted, store_revoked
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import states
 from celery.exceptions import TaskRevokedError
 
-from ..protocols import BoundTask, TaskContext
+from ...task.protocols import BoundTask, TaskContext
 
 
 def store_revoked(task: BoundTask, request: TaskContext, why: str) -> None:

@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from celery.app.task import Context
 
+from ...task.protocols import BoundTask
+from ...task.running import Trace
 from ..celery_internals import running_tasks
 from ..messages.header_names import OUTCOME
-from ..protocols import BoundTask
 from .gate import acquire_permit
 from .postrun import release_unreleased
 from .refused import Refused
-
-Trace = Callable[..., tuple[Any, Any, float, str | None]]
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from kombu.utils.imports import symbol_by_name
 from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.task.signals import task_saturated
 from celery_semaphore.worker.holding.room import CannotKeep
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER
@@ -23,7 +24,6 @@ from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.destination import Destination, Unasked
 from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
-from celery_semaphore.worker.signals import task_saturated
 from tests.support.process import wait_until
 
 from ..requests import SENT, delivered, limited, request_of

@@ -14,7 +14,7 @@ from kombu.common import Broadcast
 from celery_semaphore import LimitedTask
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
-from celery_semaphore.worker.options.task_checks import check_tasks
+from celery_semaphore.worker.task_checks import check_tasks
 from tests.support.process import wait_until
 
 from ..conftest import Site

@@ -9,10 +9,10 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import EPOCH, HOLDER
 from celery_semaphore.worker.pool_process.refused import Refused
-from celery_semaphore.worker.signals import permit_acquired
 from tests.worker.main_process.test_request import request_dict
 from tests.worker.requests import delivered, limited
 

@@ -19,12 +19,12 @@ from celery.signals import task_failure, task_postrun, task_prerun
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
+from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER, REFUSALS
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process.destination import Destination
 from celery_semaphore.worker.pool_process.postrun import watch_ends
-from celery_semaphore.worker.signals import permit_acquired
 from tests.worker.requests import limited
 
 ONE = Claim("one", None, 1)
