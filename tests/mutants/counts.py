@@ -155,8 +155,8 @@ MUTANTS = [
         "a permit counts as often as its note is entered",
         "each note is written once",
         "worker/permits/ledger",
-        "            delivery.unannounced.pop()\n",
-        "",
+        "        if delivery.unannounced.take():\n",
+        "        if True:\n",
         f"{LEDGER}::test_a_permit_is_announced_once_though_its_note_is_entered_twice",
     ),
     counts(

@@ -308,7 +308,7 @@ REQUESTS = [
         "an answer that failed was given",
         "the message stays with the worker",
         "holding/broker_reply",
-        "            self._open.append(True)\n",
+        "            self._open.restore()\n",
         "            pass\n",
         f"{MESSAGES}::test_an_answer_that_failed_is_given_again",
     ),

@@ -10,6 +10,7 @@ from celery.concurrency.thread import TaskPool as ThreadsPool
 from celery.events.event import group_from
 from celery.signals import task_revoked
 
+from ...core.once import Once
 from ...task.celery_types import CeleryRequest, Consumer
 from ..limiter import Limiter
 
@@ -34,7 +35,7 @@ class EventsMixin(CeleryRequest):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._unstarted = [True]
+        self._unstarted = Once()
         self._started_at: list[float] = []  # the time of an event that is not sent yet
 
     def send_event(self, type: str, **fields: object) -> None:  # noqa: A002 - Celery's name
@@ -48,11 +49,7 @@ class EventsMixin(CeleryRequest):
 
     def started(self, since: float) -> None:
         """Queue ``task-started``, once; ``since`` is the monotonic time of the acquire."""
-        try:
-            self._unstarted.pop()  # atomic: two threads may call this
-        except IndexError:
-            return
-        if self._is_heard():
+        if self._unstarted.take() and self._is_heard():  # two threads may call this
             self._started_at.append(time.time() - (time.monotonic() - since))
             self._limiter.worker.in_loop(self._send_started)
 

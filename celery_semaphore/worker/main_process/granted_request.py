@@ -20,6 +20,7 @@ from typing import Any
 
 from celery.worker import state
 
+from ...core.once import Once
 from ..holding.broker_reply import BrokerReply
 from ..messages.ticket_header import TICKET, Carried, WaitGrant, grant_of
 from .events import EventsMixin
@@ -40,7 +41,7 @@ class GrantedRequestMixin(EventsMixin):
         # The grant that is kept for this message, until its task has the permit.
         self.grant: WaitGrant | None = grant_of(self._request_dict.get(TICKET), self.id)
         self.by_granted_queue = False
-        self._goes_home: list[bool] = []  # whether it must still be published into its home queue
+        self._goes_home = Once(due=False)  # whether it must still be published into its home queue
         self._rejected = False  # whether its rejection waits for that
 
     def came_from(self) -> str:
@@ -80,7 +81,7 @@ class GrantedRequestMixin(EventsMixin):
             super().reject(requeue)
             return
         self._rejected = True
-        self._goes_home.append(True)
+        self._goes_home.restore()
         self.send_event("task-rejected", requeue=True)
 
     def go_home(self) -> None:
@@ -89,9 +90,7 @@ class GrantedRequestMixin(EventsMixin):
             self.end_grant()
             self._limiter.process.releaser.after(grant[0], self.go_home)
             return
-        try:
-            self._goes_home.pop()  # atomic: an end may be noted twice
-        except IndexError:
+        if not self._goes_home.take():  # an end may be noted twice
             return
         # A task that had its permit has no ticket any more: it begins a new wait.
         carried = Carried.read(self._request_dict.get(TICKET))

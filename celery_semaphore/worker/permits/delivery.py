@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...core.once import Once
 from ...core.permit import Claim, Permit
 from ...task.protocols import BoundTask
 
@@ -36,5 +37,5 @@ class Delivery:
     told: bool = False  # the watcher knows of the permit
     task: BoundTask | None = None  # the watcher's, once it is notified
     name: str = ""  # of the task, once the permit is noted
-    # Emptied by the thread that announces the permit: a note may be entered twice, also by a signal handler.
-    unannounced: list[bool] = field(default_factory=lambda: [True])
+    # Taken by the thread that announces the permit: a note may be entered twice, also by a signal handler.
+    unannounced: Once = field(default_factory=Once)

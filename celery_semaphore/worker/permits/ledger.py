@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -61,8 +60,7 @@ class Ledger:
         if permit.holder not in self._deliveries:  # it ended meanwhile: do not renew it for ever
             self._keeper.discard(permit.holder)
         self._tell(permit.holder)
-        with suppress(IndexError):  # it was announced already
-            delivery.unannounced.pop()
+        if delivery.unannounced.take():
             self._announce(replace(acquired, permit=permit))
 
     def over(self, holder: str) -> None:
