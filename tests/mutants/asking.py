@@ -473,7 +473,7 @@ WORKERS = [
     asking(
         "no worker has a session",
         "everything that waits is in transit",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "            ways[SESSION] = held.session_for(self.message)\n",
         "            pass\n",
         f"{HELD}::test_it_is_received_and_refused_once[site-hold]",
@@ -505,7 +505,7 @@ WORKERS = [
     asking(
         "one that no store has in line is asked for",
         "its copy runs: it would wait for ever",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "        if in_line and refused.ticket",
         "        if refused.ticket",
         f"{MESSAGES}::test_only_one_that_stands_in_a_line_waits_for_its_grant",
@@ -513,7 +513,7 @@ WORKERS = [
     asking(
         "a wait that is held knows its end not",
         "wait_timeout is found at its turn",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "            held.due = inf if ends_in is None else now + ends_in\n",
         "            held.due = inf\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
@@ -521,7 +521,7 @@ WORKERS = [
     asking(
         "what is held is tried again when it is due",
         "each attempt visits a process for nothing",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "            held.due = inf if ends_in is None else now + ends_in\n",
         "",
         f"{HELD}::test_waiting_costs_the_broker_no_message[True]",

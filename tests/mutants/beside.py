@@ -72,7 +72,7 @@ MUTANTS = [
     beside(
         "a dropped task is announced nowhere",
         "its result says so",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "            self.dropped()\n",
         "            pass\n",
         f"{EVENTS}::test_a_dropped_task_is_shown_as_revoked",

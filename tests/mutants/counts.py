@@ -234,7 +234,7 @@ MUTANTS = [
     counts(
         "an error inside a body ends the wait of its task",
         "it is the same class",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "        if failure is None or self._limiter.process.ledger.holds(self.holder):\n",
         "        if failure is None:\n",
         f"{COUNTS}::test_a_refusal_inside_a_body_is_not_that_of_its_task",
@@ -242,7 +242,7 @@ MUTANTS = [
     counts(
         "what never waited ends a wait",
         "it was revoked before it ran",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "if ended and not known and self._waits:",
         "if ended and not known:",
         f"{COUNTS}::test_what_never_waited_did_not_end_a_wait",
@@ -250,7 +250,7 @@ MUTANTS = [
     counts(
         "a held message has not waited",
         "its header says nothing of a wait",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "        self._waits = True\n        self._announce(",
         "        self._announce(",
         f"{COUNTS}::test_waits_that_end_without_a_run",

@@ -102,7 +102,7 @@ WITHOUT_A_RUN = [
     granted(
         "a revoked one keeps its grant",
         "it ends by itself",
-        "main_process/granted_request",
+        "main_process/request",
         "        if ended:\n            self.end_grant()\n",
         "",
         f"{ENDS}::test_three_revoked_by_stamps",
@@ -161,7 +161,7 @@ HOME_AGAIN = [
     granted(
         "it is acknowledged when it is rejected",
         "it will be published at once; but the broker may be away",
-        "main_process/granted_request",
+        "main_process/request",
         "        self._rejected = True\n        self._goes_home",
         "        super().acknowledge()\n        self._rejected = True\n        self._goes_home",
         f"{HOME}::test_is_acknowledged_when_the_broker_has_the_new_one",
@@ -186,7 +186,7 @@ HOME_AGAIN = [
     granted(
         "a rejected one keeps its grant",
         "it takes it up when it is delivered again; but there it may wait for long",
-        "main_process/granted_request",
+        "main_process/request",
         "        if (grant := self.grant) is not None:  # it would",
         "        if (grant := None) is not None:  # it would",
         f"{ENDS}::test_its_process_dies_before_it_has_the_permit",
@@ -212,7 +212,7 @@ HOME_AGAIN = [
     granted(
         "one that cannot be published is rejected once more",
         "so it goes home again, and never back to the broker",
-        "main_process/granted_request",
+        "main_process/request",
         "            super().reject(requeue=True)\n        else:",
         "            self.reject(requeue=True)\n        else:",
         f"{HOME}::test_is_returned_if_it_cannot_be_published",

@@ -73,7 +73,7 @@ TIMES = [
     holding(
         "each refusal begins the time anew",
         "it counts from the delivery: the broker does not know of refusals",
-        "main_process/refused_request",
+        "main_process/request",
         "keep_until=self._since +",
         "keep_until=time.monotonic() +",
         f"{MESSAGES}::test_only_one_that_stands_in_a_line_waits_for_its_grant",
@@ -81,7 +81,7 @@ TIMES = [
     holding(
         "a fresh request was just delivered",
         "each request says when it was made",
-        "main_process/refused_request",
+        "main_process/request",
         "        fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own\n",
         "        fresh._reply, fresh._by_tag = self._reply, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
@@ -97,7 +97,7 @@ TIMES = [
     holding(
         "it ends when it is next asked for",
         "who waits for a result waits a minute longer than wait_timeout says",
-        "main_process/refused_request",
+        "main_process/request",
         "inf if ends_in is None else now + ends_in\n",
         "inf\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
@@ -243,7 +243,7 @@ REQUESTS = [
     holding(
         "each request answers for itself",
         "two answers close the channel",
-        "main_process/refused_request",
+        "main_process/request",
         "        fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own\n",
         "        fresh._since, fresh._by_tag = self._since, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
@@ -251,7 +251,7 @@ REQUESTS = [
     holding(
         "its place is known by its message",
         "a first message says nothing of it, and the task goes to the end of the line",
-        "main_process/refused_request",
+        "main_process/request",
         "        put_held_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above\n",
         "",
         FRESH,
@@ -283,7 +283,7 @@ REQUESTS = [
     holding(
         "a countdown that is over still counts",
         "a monitor shows it as planned",
-        "main_process/refused_request",
+        "main_process/request",
         '            headers={**self._request_dict, "eta": None},\n',
         "            headers=self._request_dict,\n",
         FRESH,
@@ -291,7 +291,7 @@ REQUESTS = [
     holding(
         "a revoke ends the process that refused it",
         "its request knows which one it was; but that one runs another task by now",
-        "main_process/refused_request",
+        "main_process/request",
         "        self.time_start = self.worker_pid = self._apply_result = None\n",
         "",
         f"{HELD}::test_a_revoke_that_terminates_ends_no_other[site]",

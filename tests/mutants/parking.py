@@ -46,7 +46,7 @@ INTO_THE_STORE = [
     parking(
         "what is parked is this worker's",
         "it was delivered to it; but kombu delivers it again, with the same tag, after the visibility timeout",
-        "main_process/refused_request",
+        "main_process/request",
         "if after and time.monotonic() - self._since > REDELIVERED * after:",
         "if False:",
         LATE,
@@ -54,7 +54,7 @@ INTO_THE_STORE = [
     parking(
         "what is left to the broker counts against the prefetch",
         "it is unacknowledged",
-        "main_process/refused_request",
+        "main_process/request",
         "self._reply.give(partial(leave_to_broker, self.message))",
         "pass",
         LATE,
@@ -62,7 +62,7 @@ INTO_THE_STORE = [
     parking(
         "what was parked is left to the broker",
         "the store has it",
-        "main_process/refused_request",
+        "main_process/request",
         "if after and time.monotonic() - self._since > REDELIVERED * after:",
         "if after:",
         LATE,
@@ -118,7 +118,7 @@ INTO_THE_STORE = [
     parking(
         "expires is ignored while parked",
         "Celery looks at it when the message comes; but who waits for the result waits until then",
-        "main_process/refused_request",
+        "main_process/request",
         "            ends.append(left + CLOCK_MARGIN_S)\n",
         "            pass\n",
         f"{COPIES}::test_a_parked_wait_ends_when_it_expires",
@@ -434,7 +434,7 @@ WHICH_MESSAGE = [
     parking(
         "an unanswered acquire has run, says the main process",
         "the same, from there",
-        "main_process/refused_request",
+        "main_process/request",
         "            ledger.ended(self.holder)  # the answer that was lost may have been a permit\n",
         "            ledger.ended(self.holder, message_id=self._message_id)\n",
         f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
@@ -518,7 +518,7 @@ QUEUES_BESIDE = [
     parking(
         "who waits again goes to the granted queue",
         "a queue for those with a permit fills with those that have none",
-        "main_process/refused_request",
+        "main_process/request",
         "return self._limiter.home_of(came_by)",
         "return came_by",
         f"{COPIES}::test_who_waits_again_goes_to_its_own_queue",

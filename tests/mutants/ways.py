@@ -248,7 +248,7 @@ AWAY = [
     worker(
         "a message's queue is looked up when it goes back",
         "its consumer knows its tags; but it forgets them when it is cancelled",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "queue_of(self._app, self._by_tag, info)",
         "queue_of(self._app, None, info)",
         f"{BROKER}::test_a_shutdown_puts_each_message_back_into_its_own_queue",

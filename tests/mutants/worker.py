@@ -55,9 +55,9 @@ ACKNOWLEDGING = [
     worker(
         "a message that went back stays unacknowledged",
         "the successor runs, and the old one comes again when the worker ends",
-        "worker/main_process/granted_request",
-        "        else:\n            self.acknowledge()\n",
-        "",
+        "worker/main_process/request",
+        "            super().acknowledge()\n        else:\n            self.acknowledge()\n",
+        "            super().acknowledge()\n",
         f"{POOLS}::test_warm_shutdown_keeps_who_waits[published-hold]",
     ),
     worker(
@@ -122,7 +122,7 @@ ACKNOWLEDGING = [
     worker(
         "a lost connection changes nothing",
         "what it delivered is put back, and the broker delivers it again as well",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "        return self._connection == self._limiter.worker.connections\n",
         "        return True\n",
         "tests/worker/main_process/test_request.py::test_what_a_lost_connection_delivered_is_not_put_back",
@@ -247,7 +247,7 @@ RELEASING = [
     worker(
         "an unanswered acquire is not released",
         "no answer is a no",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "        if refused.answer_known:\n",
         "        if True:\n",
         f"{COPIES}::test_a_request_whose_acquire_was_not_answered_has_not_ended",
@@ -808,7 +808,7 @@ LEAVING = [
     worker(
         "a held task was refused once",
         "its message says nothing of it",
-        "worker/main_process/refused_request",
+        "worker/main_process/request",
         "        fresh.refusals = self.refusals\n",
         "",
         "tests/worker/main_process/test_request.py",

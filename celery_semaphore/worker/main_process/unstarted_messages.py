@@ -38,7 +38,7 @@ from ..holding.session import Session
 from ..limiter import Limiter
 from ..messages.granted_queue import granted_queue
 from ..messages.ticket_header import WaitGrant
-from .granted_request import GrantedRequestMixin
+from .request import LimitedRequestMixin
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class UnstartedMessages:
         self._returned_at = self._hurried_at = -inf
         self._returns: dict[str, int] = {}  # by the nonces of their tickets
         self._paused = False
-        self._requests: list[GrantedRequestMixin] = []  # that waited when this was last looked at
+        self._requests: list[LimitedRequestMixin] = []  # that waited when this was last looked at
         self._checks = False  # whether the timer is set
         self._ended = False
         if self._on_redis:
@@ -130,19 +130,19 @@ class UnstartedMessages:
         elif waiting:
             self._check_in(BEGINS_WITHIN_S / 2)
 
-    def _waiting(self) -> list[GrantedRequestMixin]:
+    def _waiting(self) -> list[LimitedRequestMixin]:
         """Return the requests of granted messages that wait for a process, in order."""
         return [each for each in self._delivered() if each.grant]
 
-    def _delivered(self) -> list[GrantedRequestMixin]:
+    def _delivered(self) -> list[LimitedRequestMixin]:
         """Return all requests that wait for a process here, also of messages that came without a permit."""
         line = waiting_by(self._c, self._consumer.channel)
-        return [each for each in line if isinstance(each, GrantedRequestMixin)]
+        return [each for each in line if isinstance(each, LimitedRequestMixin)]
 
     def _is_over(self) -> bool:
         return time.monotonic() - self._returned_at >= PAUSE_S
 
-    def _is_late(self, request: GrantedRequestMixin) -> bool:
+    def _is_late(self, request: LimitedRequestMixin) -> bool:
         returns = self._returns.get(_nonce(request), 0)
         longest = min(BEGINS_WITHIN_S * 2.0 ** min(returns, 10), LONGEST_S)
         return time.monotonic() - request.made_at >= longest
@@ -188,7 +188,7 @@ class UnstartedMessages:
         if not self._on_redis:
             self._consumer.consume()
 
-    def _give_back(self, waiting: Sequence[GrantedRequestMixin]) -> None:
+    def _give_back(self, waiting: Sequence[LimitedRequestMixin]) -> None:
         if not waiting:
             return
         messages = [request.message for request in waiting]
@@ -201,7 +201,7 @@ class UnstartedMessages:
             state.task_ready(request)
             self._returns[_nonce(request)] = self._returns.get(_nonce(request), 0) + 1
 
-    def _is_counted(self, request: GrantedRequestMixin) -> bool:
+    def _is_counted(self, request: LimitedRequestMixin) -> bool:
         """Return whether the queue counts this message's deliveries, and would drop it after some."""
         queue = self._c.app.amqp.queues.get(request.came_from())
         arguments = (queue is not None and queue.queue_arguments) or {}
@@ -210,7 +210,7 @@ class UnstartedMessages:
             or COUNTED in request.message.headers  # a virtual host or a policy can make it one
         )
 
-    def _end_grant(self, request: GrantedRequestMixin) -> None:
+    def _end_grant(self, request: LimitedRequestMixin) -> None:
         """Let the next in line have the permit; when a process takes this request, it asks at its own place."""
         grant, request.grant = request.grant, None
         if grant is None:
@@ -218,7 +218,7 @@ class UnstartedMessages:
         leaves(self._c, request)
         self._limiter.process.releaser.soon(partial(self._release, grant, request))
 
-    def _release(self, grant: WaitGrant, request: GrantedRequestMixin) -> None:
+    def _release(self, grant: WaitGrant, request: LimitedRequestMixin) -> None:
         """Release in the releaser's thread, once: by a late repetition the wait of a parked message would end."""
         try:
             self._limiter.handed_on(self._limiter.process.measured.release(*grant))
@@ -227,7 +227,7 @@ class UnstartedMessages:
         finally:
             self._limiter.worker.in_loop(partial(self._line_up_again, request))
 
-    def _line_up_again(self, request: GrantedRequestMixin) -> None:
+    def _line_up_again(self, request: LimitedRequestMixin) -> None:
         if not self._ended:
             goes_first(self._c, partial(self._c.on_task_request, request))
 
@@ -245,5 +245,5 @@ def unstarted_of(c: Consumer, limiter: Limiter, consumer: Any) -> UnstartedMessa
     return UnstartedMessages(c, limiter, consumer)
 
 
-def _nonce(request: GrantedRequestMixin) -> str:
+def _nonce(request: LimitedRequestMixin) -> str:
     return "" if request.grant is None else request.grant[0].nonce

@@ -30,7 +30,11 @@ class RefusedAttempt:
 
 
 class Refused(Ignore):  # type: ignore[misc] # Celery ships no types
-    """The task has no permit: its message must wait, or be dropped."""
+    """The task has no permit: its message must wait, or be dropped.
+
+    ``gate.py`` raises it. Celery knows no end of its kind: it travels to the main process as a failure, with which
+    Celery calls ``LimitedRequest.on_failure``, and there it ends.
+    """
 
     def __init__(self, attempt: RefusedAttempt) -> None:
         super().__init__(attempt)  # an exception is pickled by these arguments
