@@ -106,8 +106,8 @@ TIMES = [
         "one that waits in its queue has no wait_timeout",
         "only a parked one is told, since the store ends it",
         "pool_process/refusal",
-        "        claims=brief(claims) if refusal.ticket else (),\n        left=_left(refusal, policy),\n",
-        "        claims=brief(claims) if refusal.ticket else (),\n",
+        "        left=_left(refusal, policy) if refusal.ticket else None,\n",
+        "",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
     ),
 ]

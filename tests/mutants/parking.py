@@ -484,8 +484,8 @@ WHICH_MESSAGE = [
         "a copy is dropped",
         "as a task that will not wait: its result says REVOKED, whatever the other one returned",
         "pool_process/refusal",
-        "    if refusal.reason in (Reason.COPY, Reason.RUNNING):\n",
-        "    if refusal.reason is Reason.RUNNING:\n",
+        "    if refusal.reason not in (Reason.COPY, Reason.RUNNING):\n",
+        "    if refusal.reason is not Reason.RUNNING:\n",
         f"{COPIES}::test_a_copy_is_acknowledged_and_nothing_else",
     ),
     parking(

@@ -36,14 +36,21 @@ def refusal_of(
     """Return the exception to raise for this refusal of these claims; ``keeps`` as for ``destination``."""
     stands = refusal.ticket is not None and not _refused_itself(refusal)
     to = destination(refusal.reason, policy.on_saturated, has_ticket=stands, keeps=keeps)
-    if refusal.reason in (Reason.COPY, Reason.RUNNING):
-        return Refused(_other_delivery(task, refusal, policy, to))
-    task_saturated.send(sender=task, task_id=task.request.id, refusal=refusal)
+    if refusal.reason not in (Reason.COPY, Reason.RUNNING):
+        task_saturated.send(sender=task, task_id=task.request.id, refusal=refusal)
     if to is Destination.FAILED:
         return Failure(refusal.claim.semaphore, refusal.reason).mark(_error(refusal))
-    if to is Destination.DROPPED:
-        return Refused(_dropped(task, refusal))
-    return Refused(_waiting(task, refusal, claims, policy, to))
+    attempt = RefusedAttempt(
+        reason=_told(task, refusal, policy, to),
+        why=refusal.reason,
+        semaphore=refusal.claim.semaphore,
+        destination=to,
+        delay=min(max(refusal.retry_after, policy.shortest), policy.longest),
+        ticket=refusal.ticket,
+        claims=brief(claims) if refusal.ticket else (),
+        left=_left(refusal, policy) if refusal.ticket else None,
+    )
+    return Refused(attempt)
 
 
 def _error(refusal: Refusal) -> SemaphoreError:
@@ -54,41 +61,26 @@ def _error(refusal: Refusal) -> SemaphoreError:
     return SemaphoreTimeout(msg)
 
 
-def _dropped(task: BoundTask, refusal: Refusal) -> RefusedAttempt:
-    text = _described(refusal)
-    logger.warning("task %s[%s] dropped: %s", task.name, task.request.id, text)
-    if not task.request.is_eager:
-        tell_dropped(task, text)
-    return RefusedAttempt(
-        reason=text,
-        why=refusal.reason,
-        semaphore=refusal.claim.semaphore,
-        destination=Destination.DROPPED,
-    )
-
-
-def _waiting(
-    task: BoundTask,
-    refusal: Refusal,
-    claims: Sequence[Claim],
-    policy: WaitPolicy,
-    to: Destination,
-) -> RefusedAttempt:
-    text, parks = _described(refusal), to is Destination.PARKED
-    if refusal.reason is Reason.UNSATISFIABLE:
+def _told(task: BoundTask, refusal: Refusal, policy: WaitPolicy, to: Destination) -> str:
+    """Log what happens to the task, and return why."""
+    name, text = f"{task.name}[{task.request.id}]", _described(refusal)
+    if refusal.reason is Reason.COPY:
+        logger.info("task %s is not run twice: this is a copy", name)
+        return refusal.reason
+    if refusal.reason is Reason.RUNNING:
+        logger.info("task %s waits: it may be running already", name)
+        return refusal.reason
+    if refusal.reason is Reason.UNSATISFIABLE and policy.waits:
         _warn_too_heavy(task, refusal, text)
-    how = "is parked" if parks else f"waits{_estimated(refusal, policy)}"
-    logger.info("task %s[%s] %s: %s", task.name, task.request.id, how, text)
-    return RefusedAttempt(
-        reason=text,
-        why=refusal.reason,
-        semaphore=refusal.claim.semaphore,
-        destination=to,
-        delay=_delay(refusal, policy),
-        ticket=refusal.ticket,
-        claims=brief(claims) if refusal.ticket else (),
-        left=_left(refusal, policy),
-    )
+    if to is Destination.PARKED:
+        logger.info("task %s is parked: %s", name, text)
+    elif to is Destination.DROPPED:
+        logger.warning("task %s dropped: %s", name, text)
+        if not task.request.is_eager:
+            tell_dropped(task, text)
+    else:
+        logger.info("task %s waits%s: %s", name, _estimated(refusal, policy), text)
+    return text
 
 
 def _estimated(refusal: Refusal, policy: WaitPolicy) -> str:
@@ -97,28 +89,6 @@ def _estimated(refusal: Refusal, policy: WaitPolicy) -> str:
         return ""
     estimate = policy.estimate(refusal)
     return UNESTIMATED if estimate is None else f" about {estimate:.2f} s"
-
-
-def _other_delivery(
-    task: BoundTask, refusal: Refusal, policy: WaitPolicy, to: Destination
-) -> RefusedAttempt:
-    """Return the attempt of a task that has, or had, a permit by another delivery of it."""
-    where = f"{task.name}[{task.request.id}]"
-    if to is Destination.DROPPED:
-        logger.info("task %s is not run twice: this is a copy", where)
-    else:
-        logger.info("task %s waits: it may be running already", where)
-    return RefusedAttempt(
-        reason=refusal.reason,
-        why=refusal.reason,
-        semaphore=refusal.claim.semaphore,
-        destination=to,
-        delay=_delay(refusal, policy),
-    )
-
-
-def _delay(refusal: Refusal, policy: WaitPolicy) -> float:
-    return min(max(refusal.retry_after, policy.shortest), policy.longest)
 
 
 def _refused_itself(refusal: Refusal) -> bool:
