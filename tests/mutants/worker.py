@@ -621,6 +621,14 @@ PENDING_RELEASE = [
         "tests/worker/pool_process/test_gate.py::test_a_subclass_is_limited_whatever_it_defines",
     ),
     worker(
+        "each of several callers is the one",
+        "the first has not done it yet",
+        "core/once",
+        "            return self._due.pop()\n",
+        "            return self._due[-1]\n",
+        "tests/core/test_once.py",
+    ),
+    worker(
         "a sender asks the worker's code whether it has a permit",
         "it is one import",
         "task/running",
