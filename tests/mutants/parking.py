@@ -132,6 +132,22 @@ INTO_THE_STORE = [
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",
     ),
     parking(
+        "any refused message is kept",
+        "one of a granted queue, or beyond a quorum queue's window, cannot be",
+        "pool_process/refusal",
+        "keeps=headers.keeps)",
+        "keeps=True)",
+        "tests/worker/messages/test_copies.py::test_only_a_message_with_a_session_is_kept",
+    ),
+    parking(
+        "no refused message is kept",
+        "its worker said that it would be",
+        "pool_process/gate",
+        "keeps=headers.keeps)",
+        "keeps=False)",
+        "tests/worker/messages/test_copies.py::test_only_a_message_with_a_session_is_kept",
+    ),
+    parking(
         "who parks does not say so",
         "the main process is told to hold it, and the task requeued",
         "pool_process/destination",

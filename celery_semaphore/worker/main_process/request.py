@@ -413,7 +413,8 @@ class LimitedRequestMixin(EventsMixin):
             try:
                 self._keep(refused)
             except CannotKeep as error:
-                logger.debug("task %s is published, not kept: %s", self.id, error)
+                level = logging.WARNING if error.__cause__ else logging.DEBUG
+                logger.log(level, "task %s is published, not kept: %s", self.id, error)
                 mover.put_back(self, refused.ticket, refused.delay)
 
     def revoked(self) -> bool:

@@ -38,6 +38,11 @@ class Headers:
     weight: int | None
     given_priority: int | None
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the worker keeps this message if its task is refused: it said which session asks for the grant."""
+        return bool(self.session)
+
     @classmethod
     def taken_from(cls, request: TaskContext, remember: float) -> Headers:
         """Read the headers, and remove those that ``self.retry`` must not pass on to another wait."""

@@ -128,8 +128,7 @@ def _acquire(
     since = time.monotonic()
     answer = _answered(task, limiter, claims, headers, policy)
     if isinstance(answer, Refusal):
-        keeps = bool(headers.session)
-        raise _sent_away(task, limiter, answer, claims, policy, keeps=keeps)
+        raise _sent_away(task, limiter, answer, claims, policy, keeps=headers.keeps)
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
     observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
     _tell_end_of_wait(task, headers, claims, waited)

@@ -168,11 +168,11 @@ def _not_asked(
     *,
     answer_known: bool,
 ) -> Refused:
-    keeps = bool(headers.session)
+    to = destination(why, policy.on_saturated, has_ticket=False, keeps=headers.keeps)
     attempt = RefusedAttempt(
         reason=text,
         why=why,
-        destination=destination(why, policy.on_saturated, has_ticket=False, keeps=keeps),
+        destination=to,
         delay=delay,
         ticket=headers.ticket,
         answer_known=answer_known,

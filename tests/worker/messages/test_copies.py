@@ -19,7 +19,7 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.task.signals import task_saturated
 from celery_semaphore.worker.holding.room import CannotKeep
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.header_names import HOLDER
+from celery_semaphore.worker.messages.header_names import HOLDER, SESSION
 from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.destination import Destination, Unasked
@@ -92,6 +92,39 @@ def test_an_unanswered_acquire_has_not_run(app: Celery, monkeypatch: pytest.Monk
     assert runs_again(task)
 
 
+@pytest.mark.parametrize(
+    ("session", "saturated", "hung"),
+    [
+        ("", Destination.PUBLISHED, Destination.PUBLISHED),
+        ("one", Destination.IN_LINE, Destination.KEPT),
+    ],
+)
+def test_only_a_message_with_a_session_is_kept(
+    app: Celery,
+    monkeypatch: pytest.MonkeyPatch,
+    session: str,
+    saturated: Destination,
+    hung: Destination,
+) -> None:
+    """The main process gives no session to those that it cannot keep: it asked once, before the acquire."""
+    task, store = limited(app), limiter_of(app).process.store
+    assert isinstance(store.acquire([ONE], "other"), Permit)
+
+    def went() -> Destination:
+        with pytest.raises(Refused) as refused:
+            delivered(task, "IGNORED", **{SESSION: session})
+        (attempt,) = refused.value.args
+        return attempt.destination
+
+    assert went() is saturated
+
+    def hangs(*_: Any) -> Any:
+        raise StoreUnavailable("hung")
+
+    monkeypatch.setattr(store, "acquire", hangs, raising=False)
+    assert went() is hung
+
+
 @pytest.fixture
 def releases(app: Celery, monkeypatch: pytest.MonkeyPatch) -> list[MessageId | None]:
     """With which messages the main process releases."""
@@ -148,7 +181,8 @@ def test_a_request_whose_acquire_was_not_answered_has_not_ended(
     assert releases == [None]
 
 
-@pytest.mark.parametrize("moved", [*Destination])
+# The error of a task that failed travels, and no refusal.
+@pytest.mark.parametrize("moved", sorted({*Destination} - {Destination.FAILED}))
 def test_the_main_process_does_what_was_decided(
     app: Celery, moved: Destination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,8 +201,6 @@ def test_the_main_process_does_what_was_decided(
         ticket=Ticket("x:1", 9, 1_000_000),
         claims=(ONE,),
     )
-    if moved is Destination.FAILED:
-        return  # its error travels, and no refusal
     request.on_refused(attempt)
     assert (
         did
