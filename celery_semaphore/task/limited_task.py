@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery, Task
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 # A name, so that a process that only sends tasks does not import the worker's code.
 REQUEST = "celery_semaphore.worker.main_process.request:LimitedRequest"
+
+# Two threads may be the first to use a task: the second finds it when the first has not limited it yet.
+_bound = threading.Condition()
+BOUND_S = 1.0  # a task that is not bound by then never will be
 
 hide_url()
 watch_starts()
@@ -67,14 +72,20 @@ class LimitedTaskMixin(CeleryTask):
     def on_bound(cls, app: Celery) -> None:
         """Check the options, and limit the task if they say so. Celery calls this twice."""
         super().on_bound(app)
-        if "semaphore_options" in cls.__dict__:
-            return
+        with _bound:
+            if "semaphore_options" not in cls.__dict__:
+                cls._limit(app)
+            _bound.notify_all()
+
+    @classmethod
+    def _limit(cls, app: Celery) -> None:
         try:
-            cls.semaphore_options = options = Options.of(cls)
+            options = Options.of(cls)
         except ConfigurationError as error:
             # The code that makes Celery bind its tasks may swallow this error, as Django's checks do. Then the worker's
             # first step raises it again, and so does each call of this task.
             cls.semaphore_fault = error
+            cls.semaphore_options = None
             add_steps(app)
             raise
         if options is not None:
@@ -82,6 +93,9 @@ class LimitedTaskMixin(CeleryTask):
             # Wrap it, so that a subclass that forgets super() is limited all the same.
             cls.before_start = BeforeStart(cls.before_start)
             add_steps(app)
+        cls.semaphore_options = (
+            options  # at last: a thread that finds them takes the task for limited
+        )
 
     @property
     def permit(self) -> TaskPermit | None:
@@ -126,6 +140,9 @@ class LimitedTaskMixin(CeleryTask):
         return super().apply(args, kwargs, *positional, **options)
 
     def _say(self, options: dict[str, Any], key: str | None, weight: int | None) -> None:
+        if self.semaphore is not None and self.semaphore_options is None:
+            with _bound:
+                _bound.wait_for(lambda: self.semaphore_options or self.semaphore_fault, BOUND_S)
         if self.semaphore_fault is not None:
             raise self.semaphore_fault
         if self.semaphore is not None and self.semaphore_options is None:
