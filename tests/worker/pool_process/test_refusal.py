@@ -13,7 +13,8 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreSaturated
 from celery_semaphore.worker.messages.hourly_warnings import HourlyWarnings
 from celery_semaphore.worker.pool_process import refusal
-from celery_semaphore.worker.pool_process.refused import Disposition, Refused, RefusedAttempt
+from celery_semaphore.worker.pool_process.destination import Destination
+from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
 
 TASK: Any = SimpleNamespace(name="t", request=SimpleNamespace(id="x", is_eager=True))
 TICKET = Ticket("x:1", 0, 7)
@@ -26,7 +27,7 @@ def _no_warning_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer(claim: Claim, reason: Reason, how: OnSaturated, limit: int, by: str = "") -> Exception:
     refused = Refusal(claim, reason, limit, 0, TICKET, 0, 30.0, 0.0, by)
-    return refusal.refusal_of(TASK, refused, [claim], WaitPolicy(how, 0.1, 60.0, None))
+    return refusal.refusal_of(TASK, refused, [claim], WaitPolicy(how, 0.1, 60.0, None), keeps=True)
 
 
 def attempt(error: Exception) -> RefusedAttempt:
@@ -35,21 +36,21 @@ def attempt(error: Exception) -> RefusedAttempt:
 
 
 @pytest.mark.parametrize(
-    ("own", "how", "disposition"),
+    ("own", "how", "to"),
     [
-        (0, OnSaturated.REQUEUE, Disposition.HOLD),
-        (0, OnSaturated.PARK, Disposition.HOLD),
-        (0, OnSaturated.DROP, Disposition.DROP),
-        (5, OnSaturated.REQUEUE, Disposition.HOLD_IN_LINE),
-        (5, OnSaturated.PARK, Disposition.PARK),
+        (0, OnSaturated.REQUEUE, Destination.KEPT),
+        (0, OnSaturated.PARK, Destination.KEPT),
+        (0, OnSaturated.DROP, Destination.DROPPED),
+        (5, OnSaturated.REQUEUE, Destination.IN_LINE),
+        (5, OnSaturated.PARK, Destination.PARKED),
     ],
 )
 def test_a_task_whose_callable_says_zero_is_held_in_no_line(
-    own: int, how: OnSaturated, disposition: Disposition
+    own: int, how: OnSaturated, to: Destination
 ) -> None:
     """Its worker asks the callable again after the delay: E17. A pause by an operator is another thing."""
     found = attempt(answer(Claim("api", None, own), Reason.PAUSED, how, 0))
-    assert (found.disposition, found.ticket) == (disposition, None if how == "drop" else TICKET)
+    assert (found.destination, found.ticket) == (to, TICKET)
     assert ("the task's own limit is 0 now" in found.reason) == (own == 0)
     assert how is OnSaturated.DROP or found.delay == 30.0
 
