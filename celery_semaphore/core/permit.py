@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..errors import SemaphoreError
 from .key import resource_name
 from .ticket import Ticket
 
@@ -27,6 +28,15 @@ class Claim:
     def __post_init__(self) -> None:
         if not self.resource:
             object.__setattr__(self, "resource", resource_name(self.semaphore, self.key))
+
+
+class OtherClaims(SemaphoreError):
+    """The wait of this ticket has other ``claims``: nothing was done, ask again with these."""
+
+    def __init__(self, claims: tuple[Claim, ...]) -> None:
+        names = ", ".join(repr(claim.semaphore) for claim in claims)
+        super().__init__(f"the task waits for a permit of {names}, with other claims than these")
+        self.claims = claims
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from celery_semaphore.core.permit import (
     Grant,
     Held,
     Kind,
+    OtherClaims,
     Permit,
     Reason,
     Refusal,
@@ -73,6 +74,14 @@ def reaped(store: Store) -> Outgoing:
     limits = limits_set(store)
     looked_at = [store.set_limit(limits.get(name), name) for name in RESOURCES]
     return store.reap().union(*looked_at)
+
+
+def asked(store: Store, task: Task) -> Permit | Refusal | tuple[Claim, ...]:
+    """Acquire; return the claims that the wait of the task has, if they are others."""
+    try:
+        return store.acquire(task.claims, task.holder, task.wait, task.message_id)
+    except OtherClaims as others:
+        return others.claims
 
 
 def renewed(store: Store, permits: list[Permit]) -> Renewals:
@@ -214,9 +223,10 @@ class Stores(RuleBasedStateMachine):
             # A refusal wakes the session of a call; PostgreSQL does so before it knows whether it refuses.
             self.ask_for_grants(CALLER, begun=False)
         self.promises.declare(task.claims, self.clock.now)
-        answer: Permit | Refusal = self.ask(
-            lambda store: store.acquire(task.claims, task.holder, task.wait, task.message_id)
-        )
+        answer = self.ask(lambda store: asked(store, task))
+        if isinstance(answer, tuple):  # A19: the worker asks again with the claims of the wait
+            task.keep(answer)
+            return self._acquire(task, heard=heard)
         if isinstance(answer, Permit):
             task.known_until = min(task.known_until, answer.expires_at + LEASE)
             self._is_over(task.name)
@@ -291,13 +301,23 @@ class Stores(RuleBasedStateMachine):
     def _attach(self, task: Task, ends_in: float | None = None) -> None:
         ticket, name = task.known, f"{task.name}.{len(task.names)}"
         task.names.append(name)
-        payload = name.encode()
+        payload, parked = name.encode(), self.parked.copy()
+        refusals: list[Store] = []
+
+        def attached(store: Store) -> Outgoing:
+            try:
+                return store.attach(ticket, task.claims, payload, name=name, ends_in=ends_in)
+            except OtherClaims:
+                refusals.append(store)
+                return frozenset()
+
         self._is_over(task.name)
         self.parked.add(payload)
         self.nonces[payload] = ticket.nonce
-        self.hand_on(
-            lambda store: store.attach(ticket, task.claims, payload, name=name, ends_in=ends_in)
-        )
+        self.hand_on(attached)
+        assert len(refusals) in (0, 3)
+        if refusals:  # A19: its worker publishes it
+            self.parked = parked
 
     def _is_over(self, task: str) -> None:
         self.parked -= self._messages_of(task.encode())

@@ -65,6 +65,11 @@ class Task:
         self.message_id = self._message_id(message)
         self.asked[self.holder] = (self.claims, self.message_id)
 
+    def keep(self, claims: tuple[Claim, ...]) -> None:
+        """Go on with the claims that its wait has (A19)."""
+        self.claims = claims
+        self.asked[self.holder] = (claims, self.message_id)
+
     @property
     def known(self) -> Ticket:
         """The ticket of its wait, which it was told."""

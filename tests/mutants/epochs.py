@@ -47,20 +47,6 @@ LATE_WORDS = [
         "AND w.state = 'ended';",
     ),
     memory(
-        "a moved head has the newest claims",
-        "it was refused there since; its message is there",
-        "handing_on",
-        "replace(there, ticket=ticket)",
-        "waiter",
-    ),
-    memory(
-        "a moved head loses its promotion",
-        "an operator let it go first",
-        "handing_on",
-        "replace(there, ticket=ticket)",
-        "there",
-    ),
-    memory(
         "an end is as good as the next",
         "it was sent; but by another worker, and it was an earlier message",
         "outbox",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .asking import MESSAGES, SESSION, asking
 from .epochs import memory
+from .kept_claims import on_redis
 from .lua import lua
-from .moved_waits import on_redis
 from .postgresql import postgresql
 
 SUITE = "tests/stores/test_conformance.py"

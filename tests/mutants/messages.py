@@ -260,8 +260,8 @@ OUTBOX = [
         "names are never forgotten",
         "one for each message that ever was parked",
         "_waits",
-        "        waits.forget_name(at, info.name, nonce)\n    end\n    if info and",
-        "    end\n    if info and",
+        "        waits.forget_name(at, info.name, nonce)\n    end\nend\n\n-- Delete a wait, with",
+        "    end\nend\n\n-- Delete a wait, with",
         tests=KEYS,
     ),
     lua(
@@ -319,8 +319,8 @@ OUTBOX = [
         "sent forgets what was parked again",
         "its message came back late, was refused and attached: now it is nowhere",
         "sent",
-        "if granted or ended then",
-        "if true then",
+        "    if granted then\n",
+        "    if grant then\n",
     ),
     lua(
         "a copy's grant is kept",
@@ -354,10 +354,10 @@ CALLERS = [
         'call("ZRANGE", at.line, up_to, after(at), "BYLEX", "REV", "LIMIT", 0, 1)',
     ),
     lua(
-        "what a wait asked once stands in line when its grant ends",
+        "a wait whose message was sent stands in line when its grant ends",
         "as a message that was not sent: the line stops at it again and again",
         "_expiry",
-        "    else -- its message was sent, or it is a record from earlier claims\n        waits.dequeue(at, nonce)\n",
+        "    else -- its message was sent\n        waits.dequeue(at, nonce)\n",
         "    elseif waits.ticket_of(at, nonce) then\n"
         '        call("ZADD", at.line, 0, waits.ticket_of(at, nonce))\n',
     ),

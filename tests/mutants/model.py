@@ -73,7 +73,7 @@ IN_POSTGRESQL = (
         "a holder that is released leaves its unheard wait",
         "it has an end of its own",
         "v1/release_slow_path.sql",
-        "        PERFORM celery_semaphore.v1_end_wait(_holder, false, ats, _resources, m.now);\n",
+        "        PERFORM celery_semaphore.v1_end_wait(_holder, false, _resources, m.now);\n",
         "",
     ),
 )

@@ -113,16 +113,9 @@ MUTANTS = (
     on_redis(
         *KEPT,
         "name",
-        "            holders.take_back(at, nonce) -- as E7,",
-        "            -- as E7,",
+        "        holders.take_back(at, nonce) -- as E7,",
+        "        -- as E7,",
         noticed_by=ONCE_ENDED,
-    ),
-    on_redis(
-        *OTHERS,
-        "name",
-        "            holders.take_back(at, nonce) -- as E7,",
-        "            for _, each in ipairs(ats) do holders.take_back(each, nonce) end -- as E7,",
-        noticed_by="takes_no_grant",
     ),
     on_redis(
         *TOLD,
@@ -154,7 +147,7 @@ MUTANTS = (
     on_redis(
         *NAMED,
         "name",
-        "            known.epoch = epoch\n",
+        "        known.epoch = epoch\n",
         "",
         noticed_by=FORGOTTEN,
     ),
@@ -177,14 +170,11 @@ MUTANTS = (
         noticed_by="that_is_named_waits",
     ),
     on_postgresql(
-        *KEPT, "v1/name.sql", "_resources[n:n], _m.now);", "'{}', _m.now);", noticed_by=ONCE_ENDED
-    ),
-    on_postgresql(
-        *OTHERS,
+        *KEPT,
         "v1/name.sql",
-        "_resources[n:n], _m.now);",
-        "_resources, _m.now);",
-        noticed_by="takes_no_grant",
+        "ARRAY[known.resource], _m.now);",
+        "'{}', _m.now);",
+        noticed_by=ONCE_ENDED,
     ),
     on_postgresql(
         *STANDS, "v1/name.sql", " AND _wait.epoch = _m.epoch;", ";", noticed_by=FORGOTTEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .epochs import memory
-from .lua import CONFORMED, lua
+from .lua import CONFORMED
 from .mutant import Mutant
 from .postgresql import postgresql
 
@@ -19,23 +19,6 @@ def nonces(name: str, why: str, file: str, text: str, instead: str, *tests: str)
 TWO_GRANTS = ("-k", "two_grants")
 
 MUTANTS = (
-    nonces(
-        "any of two grants will do",
-        "a wait has one grant",
-        "state",
-        "max(filter(None, found), key=lambda entry: entry.token",
-        "min(filter(None, found), key=lambda entry: entry.token",
-        CONFORMANCE,
-        *TWO_GRANTS,
-    ),
-    lua(
-        "any of two grants will do",
-        "a wait has one grant",
-        "_holding",
-        "if mine and not (permit and permit.token > mine.token) then",
-        "if mine then",
-        tests=(f"{CONFORMED}::TestValkeyStore", *TWO_GRANTS),
-    ),
     postgresql(
         "any of two grants will do",
         "a wait has one grant",
@@ -65,25 +48,11 @@ MUTANTS = (
         "a message is attached where its text says",
         "the ticket was made a moment ago",
         "attach",
-        "    ticket = state.known(wanted, ticket.nonce) or ticket\n",
+        "    ticket = before.ticket if before else ticket\n",
         "",
         CONFORMANCE,
         "-k",
         "attached_again",
-    ),
-    nonces(
-        "only what stands in a line is known",
-        "what was sent comes back with its ticket",
-        "resource",
-        "(self.tickets.get(nonce), self.grants.get(nonce))",
-        "(self.tickets.get(nonce),)",
-    ),
-    nonces(
-        "a wait in two lines has the place of the first",
-        "both records are the same",
-        "state",
-        "min(filter(None, found), key=lambda ticket: ticket.rank, default=None)",
-        "next(filter(None, found), None)",
     ),
     nonces(
         "a promoted ticket is another wait",
@@ -106,8 +75,8 @@ MUTANTS = (
         "what a holder leaves takes its grant along",
         "nobody knows that it was handed anything",
         "release",
-        "    return bool(found) and all(",
-        "    return all(",
+        "    return at is not None and at.tickets[holder].payload is None and not at.was_sent(holder)\n",
+        "    return not at or at.tickets[holder].payload is None and not at.was_sent(holder)\n",
     ),
     nonces(
         "a call without a ticket begins a new wait",
@@ -118,21 +87,5 @@ MUTANTS = (
         CONFORMANCE,
         "-k",
         "finds_its_ticket",
-    ),
-    lua(
-        "what is granted leaves one line",
-        "it stood at the head of that one",
-        "_hand_on",
-        "        waits.step_out(claims[n].at, stood)\n",
-        "",
-        tests=(f"{CONFORMED}::TestValkeyStore", "-k", "neither_of_two_lines"),
-    ),
-    postgresql(
-        "what is granted leaves one line",
-        "it stood at the head of that one",
-        "v1/hand_on.sql",
-        "FROM unnest(_head.resources) AS one (name)))",
-        "FROM unnest(ARRAY[_head.resource]) AS one (name)))",
-        tests=(f"{CONFORMED}::TestPostgresStore", "-k", "neither_of_two_lines"),
     ),
 )

@@ -79,8 +79,8 @@ REDIS = [
         "an overdue grant is told",
         "it is still written",
         "_sessions",
-        "        if not over[one] and not known",
-        "        if not known",
+        "        if not over[one] then",
+        "        if true then",
     ),
     lua(
         "any number of waits is passed over",

@@ -34,8 +34,9 @@ MUTANTS = (
         "whoever has no ticket is new",
         "the answer to its last call was lost",
         "acquire",
-        "IF celery_semaphore.v1_stored_ticket(_a.holder, _a.resources) IS NOT NULL THEN",
-        "IF false THEN",
+        "\n        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id(_a.holder))"
+        " IS NULL",
+        "",
     ),
     short(
         "the first of several decides for all",
@@ -83,8 +84,8 @@ MUTANTS = (
         "a grant of before is taken up",
         "a living holder may have its place",
         "acquire",
-        " AND p.epoch = e.id\n    AND (\n        SELECT true FROM celery_semaphore.resource",
-        "\n    AND (\n        SELECT true FROM celery_semaphore.resource",
+        " AND p.epoch = e.id\n    AND ( -- its wait",
+        "\n    AND ( -- its wait",
     ),
     short(
         "who takes up declares nothing",
@@ -125,7 +126,7 @@ MUTANTS = (
         "a wait that is over stands in line",
         "it was taken up",
         "acquire",
-        "        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(home, its_nonce);\n",
+        "        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id(its_nonce);\n",
         "        NULL;\n",
     ),
     short(
@@ -230,7 +231,7 @@ MUTANTS = (
         "a lost answer leaves a wait",
         "its holder has ended",
         "pass_on",
-        "w.id = celery_semaphore.v1_digest(_home, _holder)",
+        "w.id = celery_semaphore.v1_wait_id(_holder)",
         "false",
     ),
     short(

@@ -11,14 +11,6 @@ AWAY = (FAULTS, "-k", "not embedded and TestAwayStandby")
 
 MUTANTS = [
     postgresql(
-        "a ticket stands in one line",
-        "it leaves one before it joins another; but only those of its claims are looked for",
-        "v1/hand_on.sql",
-        "    IF FOUND THEN\n        DELETE",
-        "    IF false THEN\n        DELETE",
-        tests=CHANGED,
-    ),
-    postgresql(
         "only a lock concerns one resource",
         "whatever else fails is the store; but one bad row fails each batch that it is in",
         "connection.py",

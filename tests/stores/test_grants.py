@@ -6,7 +6,8 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim
+from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked
+from celery_semaphore.testing.conformance.grants import released
 from celery_semaphore.testing.conformance.session_calls import S, T, held, nonces
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 from tests.support.servers import RedisServer
@@ -127,3 +128,21 @@ def test_a_call_passes_over_a_hundred_waits(
     assert len(store.ask(T).granted) == granted
     if granted:
         admitted(store, CLAIMS, "new")
+
+
+def test_of_waits_that_are_over_no_claims_are_left(
+    server: RedisServer, store: RedisStore, clock: Clock
+) -> None:
+    """Let one move to another line, be sent, and end unused at one resource after the other."""
+    both = claim() + claim(of="disk")
+    admitted(store, claim(), "a")
+    admitted(store, both[1:], "y")
+    ticket = parked(store, both, "b")
+    assert released(store, "a", claim()) == []
+    store.sent(released(store, "y", both[1:]))
+    clock.advance(TAKE_UP)
+    with server.client() as client:
+        claims = "{celery-semaphore}:claims"
+        for resource, left in (("api", {ticket.nonce.encode()}), ("disk", set())):
+            admitted(store, claim(of=resource), "new")
+            assert set(client.hkeys(claims)) == left

@@ -1,27 +1,23 @@
-"""A caller dies between two calls of a hand-on: the line of a wait that gave way is tried again (H8) by others.
+"""A caller dies between two calls of a hand-on: the line is tried again by others (H7).
 
 A store in memory does all in one call. The sweeps of workers reap every few seconds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.permit import Claim, Reason
-from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import claim, why
+from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, why
 from celery_semaphore.testing.conformance.grants import messages, reaped, released
-from celery_semaphore.testing.conformance.moved_waits import (
-    let_one_give_way,
-    let_one_give_way_in_a_second_call,
-    of_disk,
-)
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP, UsedClock
+
+BOTH = claim() + claim(of="disk")
 
 
 class Died(Exception):
@@ -58,26 +54,13 @@ def die_in_release(store: Any, holder: str, claims: list[Claim], calls: int) -> 
             store.release(holder, claims)
 
 
-def in_release(store: Store, clock: Clock) -> None:
-    let_one_give_way(store, clock)
-    die_in_release(store, "a", of_disk(3) + claim(), 1)
-
-
-def in_its_second_call(store: Store, clock: Clock) -> None:
-    let_one_give_way_in_a_second_call(store, clock)
-    die_in_release(store, "h", claim(), 2)
-
-
 @pytest.mark.parametrize("goes_on", ["sweep", "another"])
-@pytest.mark.parametrize("interrupted", [in_release, in_its_second_call])
-def test_who_dies_between_them_is_made_up_for(
-    store: Any, clock: Clock, interrupted: Callable[[Store, Clock], None], goes_on: str
-) -> None:
+def test_who_dies_between_them_is_made_up_for(store: Any, clock: Clock, goes_on: str) -> None:
     """Let a sweep go on, or another caller that releases."""
-    interrupted(store, clock)
+    admitted(store, claim(), "a")
+    parked(store, BOTH, "b")
+    die_in_release(store, "a", claim(), 1)
     clock.advance(0.001)
-    assert why(store, of_disk(2), "newcomer") is Reason.SATURATED
-    before = store.snapshot("disk").waiting
-    grants = reaped(store) if goes_on == "sweep" else released(store, "unknown", of_disk(2))
-    assert messages(grants) == [b"z"]
-    assert store.snapshot("disk").waiting == before - 1
+    assert why(store, claim(), "newcomer") is Reason.SATURATED
+    grants = reaped(store) if goes_on == "sweep" else released(store, "unknown", claim())
+    assert messages(grants) == [b"b"]

@@ -524,7 +524,7 @@ class TestManyWaiters:
 
 def fill(server: RedisServer, store: RedisStore, name: str, many: int) -> None:
     """As many waiters as that, all like one that came through the front door."""
-    refusal_of(store.acquire(claim(of=name), "model", Wait(Kind.REQUEUE)))
+    refusal_of(store.acquire(claim(of=name), f"model of {name}", Wait(Kind.REQUEUE)))
     keys = [f"{{celery-semaphore}}:{name}:{part}" for part in ("transit", "due", "tickets")]
     script = """
         local model = redis.call("ZRANGE", KEYS[1], 0, 0)[1]

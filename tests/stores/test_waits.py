@@ -50,22 +50,6 @@ def line(store: RedisStore, resource: str = "api") -> list[str]:
     return [each.ticket.nonce for each in seen.waiters]
 
 
-def two_lines(store: RedisStore, clock: Clock, *, behind: str = "") -> Ticket:
-    """The ticket of "b", parked at "api" for both claims, and at "disk", where it was promoted, for that alone."""
-    admitted(store, API, "a")
-    admitted(store, DISK, "d")
-    for resource, claims in (("api", API), ("disk", DISK)):
-        if behind:
-            parked(store, claims, f"{behind}-{resource}")
-    clock.advance(1)
-    ticket = named(store, "b", claims=BOTH)
-    again = refused(store, DISK, "b2", returns(ticket)).ticket
-    assert again == ticket
-    assert not store.attach(again, DISK, b"b", name="b")
-    store.promote([ticket], "disk")
-    return ticket
-
-
 def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -> Ticket:
     """The ticket of "c" from before it was promoted past "b"."""
     admitted(store, claims, "a")
@@ -76,59 +60,7 @@ def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -
     return ticket
 
 
-class TestInTwoLines:
-    def test_a_promotion_in_one_is_kept_for_both(self, store: RedisStore, clock: Clock) -> None:
-        ticket = two_lines(store, clock, behind="x")
-        again = refused(store, BOTH, "b3", returns(ticket))
-        assert (again.position, again.ticket) == (0, store.snapshot("api").waiters[0].ticket)
-        assert store.snapshot("api").waiters[0].ticket.priority == HIGHEST_PRIORITY
-        assert (line(store), line(store, "disk")) == (["b", "x-api"], ["x-disk"])
-
-    def test_whichever_of_the_two_was_promoted(self, store: RedisStore, clock: Clock) -> None:
-        ticket = two_lines(store, clock, behind="x")
-        again = refused(store, DISK + API, "b3", returns(ticket))
-        assert (again.position, again.ticket) == (0, store.snapshot("disk").waiters[0].ticket)
-        assert (line(store), line(store, "disk")) == (["x-api"], ["b", "x-disk"])
-
-    def test_it_stands_once_where_it_moves_to(self, store: RedisStore, clock: Clock) -> None:
-        """The head of one line cannot run, for "disk" is taken: it goes where it stands already."""
-        two_lines(store, clock)
-        clock.advance(1)
-        parked(store, DISK, "c")
-        assert not store.release("a", API).outgoing
-        assert (line(store), line(store, "disk")) == ([], ["b", "c"])
-        assert store.snapshot("disk").waiters[0].ticket.priority == HIGHEST_PRIORITY
-        (grant,) = released(store, "d", DISK)
-        store.sent([grant])
-        assert messages([grant]) == [b"b"]
-        admitted(store, BOTH, "b3", returns(grant.ticket))
-        assert messages(released(store, "b3", BOTH)) == [b"c"]
-
-    def test_it_is_found_by_its_new_name_alone(self, store: RedisStore, clock: Clock) -> None:
-        ticket = two_lines(store, clock)
-        store.attach(ticket, DISK, b"b", name="other")
-        assert not store.end(["b"])
-        assert messages(store.take(store.end(["other"]))) == [b"b"]
-
-
 class TestPromoted:
-    def test_where_its_message_is_on_its_way(self, store: RedisStore, clock: Clock) -> None:
-        """A copy with the old ticket asks for more than was granted."""
-        ticket = overtaking(store, clock)
-        store.sent(released(store, "a", API))
-        admitted(store, DISK, "d")
-        again = refused(store, DISK + API, "c2", returns(ticket))
-        assert store.snapshot("disk").waiters[0].ticket.priority == HIGHEST_PRIORITY
-        assert again.ticket == store.snapshot("disk").waiters[0].ticket
-
-    def test_attached_again_beside_the_grant_of_another_weight(
-        self, store: RedisStore, clock: Clock
-    ) -> None:
-        ticket = overtaking(store, clock, claim(2, weight=2))
-        store.sent(released(store, "a", claim(2, weight=2)))
-        assert messages(store.take(store.attach(ticket, claim(2), b"c"))) == [b"c"]
-        assert line(store) == ["b"]
-
     def test_attached_again_in_line(self, store: RedisStore, clock: Clock) -> None:
         """By the ticket from before: nothing of it is left in the line."""
         ticket = overtaking(store, clock)
@@ -215,17 +147,6 @@ class TestHolderOfAWait:
         again = refused(store, API, "b", calls())
         assert (again.waited, again.ticket) == (GRANT_S, ticket)
         assert (line(store), granted(store)) == (["b"], [])
-
-    def test_it_waits_at_two_resources(self, store: RedisStore, clock: Clock) -> None:
-        admitted(store, API, "a")
-        admitted(store, DISK, "d")
-        first = calling(store, API, "b")
-        clock.advance(1)
-        second = calling(store, DISK, "b")
-        assert first != second
-        store.release(first, API)
-        assert (line(store), line(store, "disk")) == ([], ["b"])
-        assert refused(store, DISK, "b", calls()).ticket == second
 
     @pytest.mark.parametrize("name", ["255.1700000000000000.b", "000.1.", "123.4.5"])
     def test_it_is_named_like_a_ticket(self, store: RedisStore, name: str) -> None:

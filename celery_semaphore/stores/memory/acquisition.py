@@ -56,6 +56,7 @@ class Acquisition:
         for claim in self.wanted:
             if self.holder in self.state.at(claim.resource).released:  # A7
                 return self._refused(claim, Reason.RELEASED)
+        self.state.check_claims(self.wanted, self.ticket.nonce)  # A19
         if reason := self.messages.refusal():  # A8, A9
             return self._refused_for_another(reason)
         return self._took_up() or self._asked()
@@ -68,7 +69,7 @@ class Acquisition:
         return self._refused(self.wanted[0], reason)
 
     def _took_up(self) -> Permit | None:
-        """Take up the grant of the wait, if it is for these claims (A10, E8); end it in any case (A11)."""
+        """Take up the grant of the wait, if it lasts on all claims (A10, E8); else end what is left of it (A11)."""
         grant, whole = self.state.grant_to(self.wanted, self.ticket.nonce)
         if grant and whole and not self.refuses_itself:
             self.state.end_grant(self.wanted, self.ticket.nonce)
@@ -148,7 +149,7 @@ class Acquisition:
         return 0 if claim.limit == 0 else self.state.limit(claim.resource)
 
     def _stand(self, claim: ResourceClaim, wait: Wait, retry: int) -> None:
-        """Put the wait into the line of the claim that refused, and delete it from all others."""
+        """Put the wait into the line of the claim that refused."""
         before = self.state.forget_ticket(self.wanted, self.ticket.nonce)
         due = self.state.now + retry
         keeps = microseconds(wait.keeps)

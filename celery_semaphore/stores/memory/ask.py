@@ -51,7 +51,7 @@ def _prolong(at: Resource, taken_up: AbstractSet[str], ends: int) -> None:
 
 def _turn_of(state: MemoryState, wait: HeldWait) -> float | None:
     nonce = wait.ticket.nonce
-    for at in state.standing(resource_claims(wait.claims), nonce):
+    if at := state.standing(resource_claims(wait.claims), nonce):
         waiter, limit = at.tickets[nonce], state.limit(at.name)
         if limit and waiter in (line := at.line()):
             return seconds((line.index(waiter) + 1) * _hold(at) // limit)

@@ -31,10 +31,11 @@ def attach(
 ) -> None:
     """Attach the message to its wait; if the wait was deleted, put it into the line of the first claim."""
     wanted = resource_claims(claims)
+    state.check_claims(wanted, ticket.nonce)  # A19
     state.end_overdue(wanted)
-    ticket = state.known(wanted, ticket.nonce) or ticket
-    at = (state.standing(wanted, ticket.nonce) or [state.at(wanted[0].resource)])[-1]
+    at = state.standing(wanted, ticket.nonce) or state.at(wanted[0].resource)
     before = at.tickets.get(ticket.nonce)
+    ticket = before.ticket if before else ticket
     ends = inf if ends_in is None else state.now + ends_in
     waiter = StoredWait(
         ticket, Kind.PARK, brief(claims), tuple(wanted), state.now, payload, name, broker, ends
@@ -43,7 +44,7 @@ def attach(
     entry, whole = state.grant_to(wanted, waiter.nonce)
     if entry and not whole:
         state.return_to_line(wanted, waiter.nonce)
-    elif entry and before and before.payload is None:  # E3: the outbox sends it
+    elif entry and before and before.session:  # E3: the outbox sends it
         _send(state, at, waiter)
 
 

@@ -6,7 +6,6 @@ not here: no other process waits for this store, so one call does all.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.store import HandedOn
@@ -35,16 +34,14 @@ def _hand_on(state: MemoryState, names: Sequence[str], granted: list[StoredWait]
 
     If a head has claims on other resources, all are handed on together.
     """
-    needed, again = list[str](), False
+    needed = list[str]()
     for name in names:
         at = state.at(name)
         while waiter := _next(state, at):
             if not {claim.resource for claim in waiter.resource_claims}.issubset(names):  # H7
                 needed = [claim.resource for claim in waiter.resource_claims]
                 break
-            again = _grant_or_move(state, at, waiter, granted) or again
-    if again:
-        return _hand_on(state, names, granted)
+            _grant_or_move(state, at, waiter, granted)
     outgoing = frozenset(name for name in names if state.at(name).outbox)
     if not needed:
         return outgoing
@@ -63,29 +60,14 @@ def _next(state: MemoryState, at: Resource) -> StoredWait | None:
 
 def _grant_or_move(
     state: MemoryState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
-) -> bool:
-    """Return whether the line where it stands now must be tried again."""
+) -> None:
     for claim in waiter.resource_claims:
-        if claim.resource != at.name and state.refusal(claim, waiter.ticket):
-            return _move(at, state.at(claim.resource), waiter)
+        if claim.resource != at.name and state.refusal(claim, waiter.ticket):  # H8
+            at.forget(waiter.nonce)
+            state.at(claim.resource).tickets[waiter.nonce] = waiter
+            return
     _grant(state, at, waiter)
     granted.append(waiter)
-    return False
-
-
-def _move(at: Resource, other: Resource, waiter: StoredWait) -> bool:
-    """H8: move a wait to another line; a record there stays, but without a message it gives way to one that has one.
-
-    Return whether it took the place of another: it may fit where that one did not, or let others pass.
-    """
-    there = other.tickets.get(waiter.nonce, waiter)
-    ticket = min(there.ticket, waiter.ticket, key=lambda each: each.rank)
-    replaces = there.payload is None and waiter.payload is not None
-    if replaces:
-        there = waiter  # this may be the only message of the task that is left
-    other.tickets[waiter.nonce] = replace(there, ticket=ticket)
-    at.forget(waiter.nonce)
-    return replaces
 
 
 def _grant(state: MemoryState, at: Resource, waiter: StoredWait) -> None:

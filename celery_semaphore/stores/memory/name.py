@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from ...core.session import HeldWait
     from ...core.ticket import Ticket
-    from ..encoding import ResourceClaim
     from .resource import Entry, Resource
     from .state import MemoryState
 
@@ -26,17 +25,18 @@ def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[Ti
 def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
     """E6: put the wait back into line, unless another message of it was refused since."""
     ticket, wanted = wait.ticket, resource_claims(wait.claims)
-    found = state.standing(wanted, ticket.nonce)
-    if not found and _was_sent(state, wanted, ticket.nonce):
-        return Standing.ELSEWHERE  # N4
-    if not found:  # N1
+    at = state.place_of(ticket.nonce)
+    if at and not at.tickets[ticket.nonce].claims_the_same(wanted):
+        return Standing.ELSEWHERE  # N4, A19
+    if at and at.was_sent(ticket.nonce) and state.is_over(at.grants[ticket.nonce]):
+        at = None
+    if at is None:  # N1
         # End an overdue grant now: its end would put this wait in transit (E7).
-        state.end_grant(wanted, ticket.nonce)
+        state.taken_up(wanted, ticket.nonce)
         waiter = StoredWait(ticket, wait.kind, brief(wait.claims), tuple(wanted), state.now)
         waiter = replace(waiter, session=session, keeps=microseconds(wait.keeps))
         _stand(state, state.at(wanted[0].resource), waiter)
         return Standing.WAITS
-    at = found[-1]
     waiter = at.tickets[ticket.nonce]
     if waiter.session != session:  # N4
         return Standing.ELSEWHERE
@@ -50,12 +50,6 @@ def _may_stay(state: MemoryState, waiter: StoredWait, grant: Entry | None) -> bo
     if grant:
         return grant.ends > state.now
     return not waiter.away and waiter.epoch == state.epoch.id
-
-
-def _was_sent(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> bool:
-    """Return whether its message was sent, with a grant that has not ended."""
-    grants = (state.at(each.resource).grants.get(nonce) for each in wanted)
-    return any(each and (each.ends > state.now or state.in_grace) for each in grants)
 
 
 def _stand(state: MemoryState, at: Resource, waiter: StoredWait) -> None:

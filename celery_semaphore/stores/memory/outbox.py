@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def take(state: MemoryState, name: str, broker: str | None) -> list[Grant]:
-    """Return each message that must be sent, once; one that is not sent is returned again after its grant ended.
-
-    A later grant may be for another message of this wait, on another resource.
-    """
+    """Return each message that must be sent, once; one that is not sent is returned again after its grant ended."""
     at, grants, kept = state.at(name), list[Grant](), dict[str, int]()
     for waiter, entry in outgoing(at):
         if broker is not None and waiter.broker not in ("", broker):  # K4
@@ -49,7 +46,7 @@ def sent(state: MemoryState, grant: Grant, take_up: int) -> None:
         at = state.at(claim.resource)
         entry, waiter = at.grants.get(nonce), at.tickets.get(nonce)
         if entry and entry.token == grant.token:
-            at.forget(nonce)
+            at.send(nonce)
             at.grants[nonce] = replace(entry, ends=state.now + take_up)
         elif not grant.token and waiter and waiter.ended and waiter.ends == microseconds(until):
             at.forget(nonce)

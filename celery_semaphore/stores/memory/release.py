@@ -38,5 +38,5 @@ def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]
 
 def _is_unheard(state: MemoryState, wanted: Sequence[ResourceClaim], holder: str) -> bool:
     """Return whether the holder has a wait from an acquire that lost its answer, without a parked message."""
-    found = [at.tickets[holder] for at in state.standing(wanted, holder)]
-    return bool(found) and all(waiter.payload is None for waiter in found)
+    at = state.standing(wanted, holder)
+    return at is not None and at.tickets[holder].payload is None and not at.was_sent(holder)

@@ -111,16 +111,6 @@ class Resource:
         entries = (self.holders.get(own.holder or ""), self.grants.get(own.nonce or ""))
         return any(entry and (not entry.restored or entry.epoch != epoch) for entry in entries)
 
-    def ticket_of(self, nonce: str) -> Ticket | None:
-        """Return the ticket of this wait from its record and its grant, the more urgent one.
-
-        Its message may have been sent, and its grant may come from another line, where it was promoted.
-        """
-        found = [
-            known.ticket for known in (self.tickets.get(nonce), self.grants.get(nonce)) if known
-        ]
-        return min(filter(None, found), key=lambda ticket: ticket.rank, default=None)
-
     def line(self, before: Ticket | None = None) -> list[StoredWait]:
         """Return all waits in the order of the line: by priority, then by place."""
         line = [
@@ -188,7 +178,7 @@ class Resource:
                 if waiter and waiter.session:
                     lapsed.append(entry)
                 elif waiter and waiter.payload is None:
-                    self.forget(nonce)  # a record from earlier claims
+                    self.forget(nonce)  # its message was sent
         return lapsed
 
     def send_off(self, waiter: StoredWait, now: int) -> None:
@@ -212,6 +202,16 @@ class Resource:
         """Delete a wait from the line and the outbox."""
         self.outbox.pop(nonce, None)
         return self.tickets.pop(nonce, None)
+
+    def was_sent(self, nonce: str) -> bool:
+        """Return whether the message of this wait was sent, with a grant that no call has ended."""
+        waiter = self.tickets.get(nonce)
+        return bool(waiter and waiter.in_transit and nonce in self.grants and not waiter.session)
+
+    def send(self, nonce: str) -> None:
+        """Delete the message of a granted wait; its record stays for as long as its grant."""
+        if waiter := self.forget(nonce):
+            self.tickets[nonce] = replace(waiter, payload=None, name="", ends=inf)
 
     def end(self, nonce: str, again: int) -> None:
         """End a wait and send its message back without a permit; if it is not sent, again at ``again``."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ...core.key import all_keys_of
-from ...core.permit import HIGHEST, Reason
+from ...core.permit import HIGHEST, OtherClaims, Reason
 from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, microseconds
 from .consumed_queues import Brokers, ConsumedQueues
@@ -208,10 +208,9 @@ class MemoryState:
         return next(filter(None, found), None), self._is_whole(wanted, found)
 
     def grant_to(self, wanted: Sequence[ResourceClaim], nonce: str) -> tuple[Entry | None, bool]:
-        """Return the newest grant of a wait on these claims (in two lines it may get two), and whether it is whole."""
+        """Return the grant of a wait on these claims, and whether it is whole."""
         found = [self.at(claim.resource).grants.get(nonce) for claim in wanted]
-        newest = max(filter(None, found), key=lambda entry: entry.token, default=None)
-        return newest, self._is_whole(wanted, found)
+        return next(filter(None, found), None), self._is_whole(wanted, found)
 
     def _is_whole(self, wanted: Sequence[ResourceClaim], found: Sequence[Entry | None]) -> bool:
         return all(
@@ -266,30 +265,39 @@ class MemoryState:
             entry = Entry(token, since, claim.weight, self.now + self.lease, self.epoch.id)
             at.holders[holder] = replace(entry, restored=claim.resource in restored)
 
-    def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> Ticket | None:
-        """Return the ticket of this wait with its most urgent rank in the store: an operator may have promoted it."""
-        found = [self.at(claim.resource).ticket_of(nonce) for claim in wanted]
-        return min(filter(None, found), key=lambda ticket: ticket.rank, default=None)
+    def place_of(self, nonce: str) -> Resource | None:
+        """Return the resource with the record of this wait, the only one in the store."""
+        return next((at for at in self.resources.values() if nonce in at.tickets), None)
 
-    def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> list[Resource]:
-        """Return the resources where this wait has a record."""
+    def check_claims(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
+        """A19: raise ``OtherClaims`` if the wait of this ticket has other claims."""
+        if (at := self.place_of(nonce)) and not at.tickets[nonce].claims_the_same(wanted):
+            raise OtherClaims(at.tickets[nonce].claims)
+
+    def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> Resource | None:
+        """Return which of these resources has the record of this wait."""
         ats = [self.at(claim.resource) for claim in wanted]
-        return [at for at in ats if nonce in at.tickets]
+        return next((at for at in ats if nonce in at.tickets), None)
+
+    def known(self, wanted: Sequence[ResourceClaim], nonce: str) -> Ticket | None:
+        """Return the ticket of this wait with its rank in the store: an operator may have promoted it."""
+        at = self.standing(wanted, nonce)
+        return at.tickets[nonce].ticket if at else None
 
     def forget_ticket(self, wanted: Sequence[ResourceClaim], nonce: str) -> StoredWait | None:
-        """Delete a wait from all lines; return its last record."""
-        found = None
-        for claim in wanted:
-            found = self.at(claim.resource).forget(nonce) or found
-        return found
+        """Delete a wait; return its record."""
+        at = self.standing(wanted, nonce)
+        return at.forget(nonce) if at else None
 
     def end_grant(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         for claim in wanted:
             self.at(claim.resource).grants.pop(nonce, None)
 
     def return_to_line(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
-        """A11: end the grant of a wait, which stands in line again if it is reachable."""
+        """A11: end what is left of the grant of a wait, which stands in line again if it is reachable."""
         for at in [self.at(claim.resource) for claim in wanted]:
+            if at.was_sent(nonce):
+                at.forget(nonce)
             ended = at.grants.pop(nonce, None)
             waiter = at.tickets.get(nonce)
             if ended and waiter and waiter.session and not self.is_reachable(waiter):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from ...core.permit import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...core.permit import Claim
     from ...core.ticket import Ticket
     from ..encoding import ResourceClaim
@@ -42,6 +44,11 @@ class StoredWait:
     def in_transit(self) -> bool:
         """Whether its message is with the broker: then it keeps its place, but can be granted nothing."""
         return self.payload is None and (self.away or not self.session)
+
+    def claims_the_same(self, wanted: Sequence[ResourceClaim]) -> bool:
+        """Return whether these claims have the same resources and weights, in any order."""
+        own = {claim.resource: claim.weight for claim in self.resource_claims}
+        return own == {claim.resource: claim.weight for claim in wanted}
 
     def weight_at(self, resource: str) -> int:
         return self.claim_at(resource).weight

@@ -14,6 +14,7 @@ from ...core.permit import (
     Grant,
     Held,
     Kind,
+    OtherClaims,
     Reason,
     Refusal,
     Snapshot,
@@ -27,6 +28,8 @@ from .names import original
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
     reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by = answer
+    if reason == "other claims":  # A19
+        raise OtherClaims(unpacked(ticket))
     resource = wanted[int(n) - 1].resource
     return Refusal(
         next(claim for claim in claims if claim.resource == resource),

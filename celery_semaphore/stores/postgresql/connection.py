@@ -14,8 +14,10 @@ import psycopg
 from psycopg import errors, pq
 
 from ...core.formats import NewerFormat
+from ...core.permit import OtherClaims
 from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 from ..durations import OtherLease
+from ..encoding import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +45,7 @@ _OF_ONE = (*_FINAL, "21", "23", "40", "55P03", "57014", "P0", "XX")
 _NOT_INSTALLED = (errors.UndefinedFunction, errors.UndefinedTable, errors.InvalidSchemaName)
 NEWER = "CS002"  # the code of v1_check_format
 OTHER_LEASE = "CS003"  # the code of v1_check_lease
+OTHER_CLAIMS = "CS004"  # the code of v1_check_claims
 INSTALL = "celery -A <your app> semaphore install"
 
 
@@ -187,6 +190,8 @@ def translated() -> Iterator[None]:
         reason = error.diag.message_primary or str(error).strip() or type(error).__name__
         if error.sqlstate == NEWER:
             raise NewerFormat("the store", int(reason)) from error
+        if error.sqlstate == OTHER_CLAIMS:
+            raise OtherClaims(unpacked(reason)) from error
         if error.sqlstate == OTHER_LEASE:
             lease, take_up = reason.split()
             raise OtherLease(int(lease), int(take_up)) from error

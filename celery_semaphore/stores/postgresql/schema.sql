@@ -58,7 +58,7 @@ CREATE INDEX ON celery_semaphore.released (until);
 -- A connection plans each query once, perhaps while the table is empty, when all indexes look alike to the planner.
 -- So no two indexes begin alike, except where an ORDER BY selects one of them (see v1/line.sql).
 CREATE TABLE celery_semaphore.waiter (
-    id bigint PRIMARY KEY, -- v1_digest(resource, nonce)
+    id bigint PRIMARY KEY, -- v1_wait_id(nonce): one row for each wait, whatever its claims are
     resource text COLLATE "C" NOT NULL,
     urgency smallint NOT NULL, -- 255 - priority
     place bigint NOT NULL, -- when the wait began

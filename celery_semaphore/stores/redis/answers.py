@@ -11,6 +11,7 @@ from ...core.permit import (
     Grant,
     Held,
     Kind,
+    OtherClaims,
     Reason,
     Refusal,
     Snapshot,
@@ -44,6 +45,12 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         seconds(waited),
         text(declared_by),
     )
+
+
+def check_claims(answer: list[Any]) -> None:
+    """A19: raise ``OtherClaims`` if the wait of the call's ticket has other claims."""
+    if answer[1:2] == [b"other claims"]:
+        raise OtherClaims(unpacked(answer[2]))
 
 
 def grant(answer: list[Any]) -> Grant:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..durations import Durations
     from ..options import StoreOptions
 
-COMMON = ("epoch", "limits", "index", "names", "sessions", "grants", "ends", "rooms")
+COMMON = ("epoch", "limits", "index", "names", "sessions", "grants", "ends", "rooms", "claims")
 FIXED = 6  # arguments that each script gets, see _call.lua
 NOTHING = pack(("",))
 BATCH = 500  # calls sent together; more would delay others

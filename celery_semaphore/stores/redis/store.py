@@ -126,6 +126,7 @@ class RedisStore(BringsDurations):
         if isinstance(answer[1], int):
             epoch, token, since, ends = answer
             return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
+        answers.check_claims(answer)
         return answers.refusal(claims, wanted, answer)
 
     def attach(
@@ -144,6 +145,7 @@ class RedisStore(BringsDurations):
         ends = "" if ends_in is None else microseconds(ends_in)
         words = [ticket.text, payload, name, ends, broker, packed(claims), *figures_of(wanted)]
         said = self._runner.run(scripts.ATTACH, wanted, words)
+        answers.check_claims(said)
         return self._hand_on.handed_on(wanted, said).outgoing
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:

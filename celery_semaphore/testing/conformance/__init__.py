@@ -47,7 +47,6 @@ from .limits_after_losses import LimitsAfterLosses
 from .limits_in_line import LimitsInLine
 from .limits_of_all_keys import LimitsOfAllKeys
 from .messages import Messages
-from .moved_waits import MovedWaits
 from .names import Names
 from .no_limit import NoLimit
 from .nonces import Nonces
@@ -64,8 +63,6 @@ from .set_aside import SetAside
 from .totals import ResourceTotals
 from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
-from .two_lines import TwoLines
-from .two_messages import TwoMessages
 from .worker_limits import WorkerLimits
 
 __all__ = ["StoreConformance"]
@@ -82,9 +79,6 @@ class StoreConformance(
     Messages,
     HandingOn,
     ChangedTasks,
-    TwoLines,
-    TwoMessages,
-    MovedWaits,
     Outbox,
     Brokers,
     EndedWaits,

@@ -77,15 +77,3 @@ class AttachedGrants(Suite):
         admitted(store, claim(of="disk"), "x")
         attached(store, ticket, both, b"b")
         assert [held.holder for held in store.snapshot("disk").holders] == ["x"]
-
-    def test_one_with_another_weight_waits(self, store: Store) -> None:
-        """Attach for more than was granted, as a changed task does."""
-        admitted(store, claim(2), "x")
-        admitted(store, claim(2), "a")
-        ticket = parks(store, claim(2), "b")
-        store.release("a", claim(2))
-        assert granted(store) == [ticket]
-        assert attached(store, ticket, claim(2, weight=2), b"b") == []
-        assert store.snapshot("api").occupied == 1
-        assert store.ask(S).granted == frozenset()
-        assert messages(released(store, "x", claim(2))) == [b"b"]

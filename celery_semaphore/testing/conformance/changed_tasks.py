@@ -1,28 +1,38 @@
-"""Test tasks that come back with other claims than they wait for, because a new release was deployed."""
+"""Test tasks that come back with other claims than they wait for: their wait keeps its own (A19)."""
 
 # ruff: noqa: S101 - asserting figures is what tests do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ...core.permit import Kind, MessageId, Reason, Refusal, Wait
+from ...core.permit import Kind, MessageId, OtherClaims, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
-from .acquisition import admitted, came_back, claim, parked, refused, why
+from .acquisition import admitted, came_back, claim, named, parked, refused, why
 from .calling import granted
-from .grants import messages, reaped, released
-from .session_calls import S, held, holding
-from .suite import LEASE, Suite
+from .grants import attached, messages, reaped, released
+from .session_calls import S, held, holding, nonces
+from .suite import LEASE, TAKE_UP, Suite
 
 if TYPE_CHECKING:
+    from ...core.permit import Claim
     from ...core.store import Store
     from ...core.ticket import Ticket
     from ..clock import Clock
 
-FIRST = MessageId("task:0", remember_for=3600.0)
 DISK = claim(of="disk")
+BOTH = claim() + DISK
+CHANGED = {
+    "another": DISK,
+    "fewer": claim(),
+    "more": BOTH + claim(of="net"),
+    "heavier": claim(2, weight=2) + DISK,
+    "lighter and disjoint": claim(of="net"),
+}
+changes = pytest.mark.parametrize("changed", CHANGED.values(), ids=list(CHANGED))
+FIRST = MessageId("task:0", remember_for=3600.0)
 AGAIN = MessageId("task:0", redelivered=True, remember_for=3600.0)
 
 
@@ -33,116 +43,160 @@ def fill_both(store: Store) -> None:
     store.ask(S)
 
 
+def is_sent_to(
+    store: Store, changed: list[Claim], ticket: Ticket | None, message: MessageId | None = None
+) -> tuple[Claim, ...]:
+    """Come back with other claims, twice; return those of the wait. Nothing else may have changed."""
+
+    def seen() -> list[Any]:
+        found = [store.snapshot(each) for each in ("api", "disk", "net")]
+        return [(each.holders, each.waiters, each.waiting) for each in found]
+
+    before = seen()
+    told: list[tuple[Claim, ...]] = []
+    for kind in (Kind.PARK, Kind.REQUEUE):
+        with pytest.raises(OtherClaims) as error:
+            store.acquire(changed, "came back", Wait(kind, ticket), message)
+        told.append(error.value.claims)
+    assert seen() == before
+    assert told[0] == told[1]
+    return told[0]
+
+
 class ChangedTasks(Suite):
-    def test_a_task_that_changed_asks_anew(self, store: Store) -> None:
-        """Grant one claim to a task that comes back with two."""
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim(), "b")
+    @changes
+    def test_a_parked_task_keeps_its_claims(self, store: Store, changed: list[Claim]) -> None:
+        fill_both(store)
+        ticket = parked(store, BOTH, "b")
+        kept = is_sent_to(store, changed, ticket)
+        assert kept == tuple(BOTH)
+        answer = refused(store, kept, "b2", came_back(ticket, Kind.PARK))
+        assert (answer.ticket, answer.reason) == (ticket, Reason.SATURATED)
+        store.release("y", DISK)
+        assert messages(released(store, "a", claim())) == [b"b"]
+
+    @changes
+    def test_a_held_task_keeps_its_claims(self, store: Store, changed: list[Claim]) -> None:
+        """Also while it is granted: its session may take that up."""
+        fill_both(store)
+        wait = held(store, "b", claims=BOTH)
+        assert is_sent_to(store, changed, wait.ticket) == tuple(BOTH)
+        store.release("y", DISK)
         store.release("a", claim())
-        both = claim() + claim(of="disk")
-        permit = admitted(store, both, "b2", came_back(ticket, Kind.PARK))
-        assert store.snapshot("api").occupied == store.snapshot("disk").occupied == 1
-        store.release(permit.holder, both)
-        assert list(store.resources()) == []
+        assert is_sent_to(store, changed, wait.ticket) == tuple(BOTH)
+        assert store.ask(S).granted == nonces(wait)
+        token = store.snapshot("disk").holders[0].token
+        assert admitted(store, BOTH, "b2", came_back(wait.ticket)).token == token
 
-    @pytest.mark.parametrize("home", ["api", "disk"])
-    def test_a_promotion_in_one_of_two_lines_counts_in_both(self, store: Store, home: str) -> None:
-        """Test both orders of the claims."""
+    @changes
+    def test_a_task_in_transit_keeps_its_claims(self, store: Store, changed: list[Claim]) -> None:
         fill_both(store)
-        both = claim() + DISK if home == "api" else DISK + claim()
-        held(store, "first", claims=both[:1])
-        ticket = held(store, "w", claims=claim() + DISK).ticket
-        held(store, "w2", claims=DISK, ticket=ticket)
-        store.promote([ticket], "disk")
-        assert refused(store, both, "w3", holding(ticket=ticket)).position == 0
+        ticket = refused(store, BOTH, "b", Wait(Kind.REQUEUE)).ticket
+        assert is_sent_to(store, changed, ticket) == tuple(BOTH)
 
-    def test_of_two_lines_the_last_claim_says_who_has_a_wait(self, store: Store) -> None:
-        fill_both(store)
-        ticket = held(store, "b", claims=DISK + claim()).ticket
-        assert refused(store, claim(), "b2", came_back(ticket, Kind.PARK)).ticket == ticket
-        for claims, standing in (
-            (claim() + DISK, Standing.WAITS),
-            (DISK + claim(), Standing.ELSEWHERE),
-        ):
-            assert store.name(S, [HeldWait(ticket, tuple(claims))]) == {ticket: standing}
-
-    def test_a_task_that_changed_has_no_right_to_more(self, store: Store) -> None:
-        admitted(store, claim(2), "a")
-        admitted(store, claim(2), "x")
-        admitted(store, claim(of="disk"), "y")
-        tickets = [parked(store, claim(2), holder) for holder in "bc"]
-        store.release("a", claim(2))
-        changed = claim(2) + claim(of="disk")
-        assert why(store, changed, "b2", came_back(tickets[0], Kind.PARK)) is Reason.SATURATED
-        store.release("x", claim(2))
-        heavy = claim(2, weight=2)
-        admitted(store, claim(2), "z")
-        assert why(store, heavy, "c2", came_back(tickets[1], Kind.PARK)) is Reason.SATURATED
-
-    @pytest.mark.parametrize("promoted", ["never", "before", "after"])
-    def test_a_ticket_that_stands_in_two_lines_stops_neither(
-        self, store: Store, clock: Clock, promoted: str
+    @changes
+    def test_a_task_that_was_sent_keeps_its_claims(
+        self, store: Store, changed: list[Claim]
     ) -> None:
-        """Park a task for two claims; the broker delivers it again, and it asks for the second one alone."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "d")
-        clock.advance(1)
-        ticket = parked(store, claim() + DISK, "b", name="b")
-        if promoted == "before":
-            store.promote([ticket], "api")
-        again = refused(store, DISK, "b2", came_back(ticket, Kind.PARK)).ticket
-        assert again
-        assert not store.attach(again, DISK, b"b", name="b")
-        if promoted == "after":
-            store.promote([ticket], "disk")
-        assert not store.release("a", claim()).outgoing
-        store.promote([ticket], "disk")
-        grants = released(store, "d", DISK)
+        """Its message is all there is of it, and takes up the grant; before `sent` was called, too."""
+        fill_both(store)
+        ticket = parked(store, BOTH, "b")
+        store.release("y", DISK)
+        grants = released(store, "a", claim())
+        assert is_sent_to(store, changed, ticket) == tuple(BOTH)
         store.sent(grants)
-        assert messages(grants) == [b"b"]
-        admitted(store, DISK, "b3", came_back(grants[0].ticket, Kind.PARK))
-        store.release("b3", DISK)
-        for grant in reaped(store):  # perhaps once more: copies of a task are recognised
-            store.sent([grant])
-            store.release(grant.ticket, DISK)
-        clock.advance(2 * LEASE)
-        store.reap()
+        assert is_sent_to(store, changed, ticket) == tuple(BOTH)
+        permit = admitted(store, BOTH, "b2", came_back(ticket, Kind.PARK))
+        assert permit.token == grants[0].token
+        store.release("b2", BOTH)
         assert list(store.resources()) == []
 
-    def test_what_is_granted_to_its_message_is_told_to_the_session_that_holds_it(
-        self, store: Store
+    @changes
+    def test_a_task_whose_wait_has_ended_keeps_its_claims(
+        self, store: Store, changed: list[Claim]
     ) -> None:
-        """Park a task for two claims, and hold its redelivery for the second one alone: the first to ask runs."""
-        store.ask(S)
-        admitted(store, claim() + DISK, "a")
-        ticket = parked(store, claim() + DISK, "b")
-        assert held(store, "b2", claims=DISK, ticket=ticket).ticket == ticket
-        outgoing = store.release("a", claim() + DISK).outgoing
-        assert store.ask(S).granted == {ticket.nonce}
-        assert messages(store.take(outgoing)) == [b"b"]
+        """E12: its message is to be sent, and was delivered before it is reported as sent."""
+        fill_both(store)
+        ticket = named(store, "b", claims=BOTH)
+        (grant,) = store.take(store.end(["b"]))
+        assert is_sent_to(store, changed, ticket) == tuple(BOTH)
+        assert refused(store, BOTH, "b2", came_back(ticket)).ticket == ticket
+        store.sent([grant])
+        assert store.snapshot("api").waiting == 1
 
-    def test_what_it_asked_once_is_forgotten_with_its_grant(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Hold a task for two claims; a delivery to another worker asks for the second one alone."""
+    def test_a_message_without_our_header_keeps_its_claims(self, store: Store) -> None:
+        """Only the record of its messages knows the ticket."""
+        fill_both(store)
+        first = store.acquire(BOTH, "b", Wait(Kind.REQUEUE), FIRST)
+        assert isinstance(first, Refusal)
+        assert is_sent_to(store, claim(2, weight=2), None, AGAIN) == tuple(BOTH)
+
+    def test_a_caller_that_would_not_wait_leaves_the_wait_as_it_is(self, store: Store) -> None:
         store.ask(S)
         admitted(store, claim(), "a")
-        wait = held(store, "b", claims=claim() + DISK)
-        admitted(store, DISK, "d")
-        refused(store, DISK, "b2", came_back(wait.ticket))
-        store.release("d", DISK)
+        answer = store.acquire(claim(), "b", holding(S), FIRST)
+        assert isinstance(answer, Refusal)
         store.release("a", claim())
-        assert granted(store) == granted(store, "disk") == [wait.ticket]
-        clock.advance(GRANT_S)
-        store.ask(S)
-        store.reap()
-        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
-        admitted(store, DISK, "c")
+        with pytest.raises(OtherClaims):
+            store.acquire(claim(2, weight=2), "b2", None, AGAIN)
+        assert granted(store) == [answer.ticket]
+
+    def test_the_order_and_the_limits_of_claims_are_no_change(self, store: Store) -> None:
+        fill_both(store)
+        ticket = parked(store, BOTH, "b")
+        turned = claim(2, of="disk") + claim()
+        assert refused(store, turned, "b2", came_back(ticket, Kind.PARK)).ticket == ticket
+        store.release("y", DISK)
+        assert messages(released(store, "a", claim())) == [b"b"]
+
+    @pytest.mark.parametrize("end", ["admitted", "given up", "timed out", "forgotten"])
+    def test_a_wait_that_is_over_keeps_nothing(self, store: Store, clock: Clock, end: str) -> None:
+        """Let another wait begin, with the claims that the task has by then."""
+        store.set_limit(0, "api")
+        ticket = refused(store, BOTH, "b", Wait(Kind.REQUEUE)).ticket
+        assert ticket
+        clock.advance(1)
+        if end == "admitted":
+            store.set_limit(None, "api")
+            admitted(store, BOTH, "b2", came_back(ticket))
+            store.release("b2", BOTH)
+        elif end == "given up":
+            store.release(ticket, BOTH)
+        elif end == "timed out":
+            assert why(store, BOTH, "b2", came_back(ticket, timeout=0.5)) is Reason.TIMED_OUT
+        else:
+            clock.advance(2 * LEASE)
+            store.reap()
+        admitted(store, DISK, "b3", came_back(ticket))
+
+    @changes
+    def test_a_message_for_other_claims_is_not_attached(
+        self, store: Store, changed: list[Claim]
+    ) -> None:
+        """Its worker publishes it instead (P7), and the message that is here stays."""
+        fill_both(store)
+        ticket = parked(store, BOTH, "b")
+        with pytest.raises(OtherClaims):
+            store.attach(ticket, changed, b"b2")
+        store.release("y", DISK)
+        assert messages(released(store, "a", claim())) == [b"b"]
+
+    @changes
+    def test_a_wait_that_is_named_with_other_claims_is_elsewhere(
+        self, store: Store, changed: list[Claim]
+    ) -> None:
+        """N4: another delivery of the task waits there."""
+        fill_both(store)
+        wait = held(store, "b", claims=BOTH)
+        other = HeldWait(wait.ticket, tuple(changed))
+        assert store.name(S, [other, wait]) == {wait.ticket: Standing.WAITS}
+        assert store.name(S, [other]) == {wait.ticket: Standing.ELSEWHERE}
+        assert sum(store.snapshot(each).waiting for each in ("api", "disk", "net")) == 1
 
     def test_other_claims_than_those_of_the_grant_prolong_nothing(
         self, store: Store, clock: Clock
     ) -> None:
-        """Q4: a delivery with other claims waits for a process, and its session names those."""
+        """Q4: its session names other claims."""
         store.ask(S)
         admitted(store, claim(), "a")
         wait = held(store, "b")
@@ -155,56 +209,29 @@ class ChangedTasks(Suite):
         store.reap()
         assert granted(store) == granted(store, "disk") == []
 
-    @pytest.mark.parametrize("taken", [True, False])
-    def test_a_task_that_no_longer_waits_leaves_its_message_in_its_place(
-        self, store: Store, *, taken: bool
+    def test_a_late_release_leaves_the_grant_of_a_message_that_was_sent(
+        self, store: Store, clock: Clock
     ) -> None:
-        """Keep a message that lies in the store, though its grant was for other claims."""
-        admitted(store, claim(2, weight=2), "a")
-        self._waits(store, Kind.PARK)
-        outgoing = store.release("a", claim(2, weight=2)).outgoing
-        assert len(store.take(outgoing) if taken else outgoing) == 1
-        admitted(store, claim(2), "c")
-        self._is_refused_without_a_wait(store)
-        seen = store.snapshot("api")
-        assert (seen.waiting, [held.holder for held in seen.holders]) == (1, ["c"])
-        (grant,) = reaped(store)
-        assert (grant.payload, grant.token > 0) == (b"b", True)
-        store.sent([grant])
-        store.release(grant.ticket, claim(2))
-        store.release("c", claim(2))
+        """R6: the first holder's process reports its end."""
+        fill_both(store)
+        ticket = parked(store, BOTH, "b")
+        store.release("y", DISK)
+        store.sent(released(store, "a", claim()))
+        store.release("b", BOTH)
+        assert granted(store) == granted(store, "disk") == [ticket]
+        clock.advance(TAKE_UP)
+        assert reaped(store) == []
         assert list(store.resources()) == []
 
-    def test_a_task_that_no_longer_waits_leaves_its_held_message_in_its_place(
-        self, store: Store
-    ) -> None:
-        """A11: its session still asks for it, and the granted permit is free for the first in line."""
-        store.ask(S)
-        admitted(store, claim(2), "a")
-        admitted(store, claim(2), "d")
-        ticket = self._waits(store, Kind.REQUEUE)
-        assert not store.release("a", claim(2)).outgoing
-        assert granted(store) == [ticket]
-        self._is_refused_without_a_wait(store)
-        (waiter,) = store.snapshot("api").waiters
-        assert (waiter.ticket, waiter.reachable) == (ticket, True)
-        assert store.ask(S).granted == frozenset()
-        assert not store.reap()
-        assert store.ask(S).granted == {ticket.nonce}
-        store.release(ticket, claim(2))
-        store.release("d", claim(2))
-        assert list(store.resources()) == []
-
-    def _waits(self, store: Store, kind: Kind) -> Ticket:
-        session = S if kind is Kind.REQUEUE else ""
-        answer = store.acquire(claim(2), "b", Wait(kind, session=session), FIRST)
-        assert isinstance(answer, Refusal)
-        assert answer.ticket
-        if kind is Kind.PARK:
-            assert not store.attach(answer.ticket, claim(2), b"b")
-        return answer.ticket
-
-    def _is_refused_without_a_wait(self, store: Store) -> None:
-        answer = store.acquire(claim(2, weight=2), "b2", None, AGAIN)
-        assert isinstance(answer, Refusal)
-        assert (answer.reason, answer.ticket, answer.occupied) == (Reason.SATURATED, None, 1)
+    def test_a_message_that_was_sent_comes_too_late(self, store: Store, clock: Clock) -> None:
+        """A11, E7: its grant has ended at one resource, where others were; the wait was over with it."""
+        fill_both(store)
+        ticket = parked(store, BOTH, "b")
+        store.release("y", DISK)
+        store.sent(released(store, "a", claim()))
+        clock.advance(TAKE_UP)
+        admitted(store, DISK, "z")
+        assert refused(store, BOTH, "b2", came_back(ticket)).ticket == ticket
+        assert granted(store) == granted(store, "disk") == []
+        assert attached(store, ticket, BOTH, b"b2") == []
+        assert messages(released(store, "z", DISK)) == [b"b2"]

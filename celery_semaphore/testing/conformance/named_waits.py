@@ -159,21 +159,6 @@ class NamedWaits(Suite):
         store.ask(S)
         assert store.name(S, [HeldWait(ticket, tuple(claim()))]) == {ticket: Standing.ELSEWHERE}
 
-    def test_a_lapsed_grant_keeps_the_place_of_who_was_in_transit_before(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """E7: what the session named is in transit anew, though its time was over while it was granted."""
-        admitted(store, claim(of="disk"), "a")
-        ticket = parked(store, claim(of="disk") + claim(), "b")
-        store.name(S, [HeldWait(ticket, tuple(claim()))])
-        store.release("a", claim(of="disk"))
-        assert granted(store) == granted(store, "disk") == [ticket]
-        clock.advance(max(TAKE_UP, LEASE))
-        store.promote(
-            [ticket], "api"
-        )  # ends what is overdue there, and grants nothing of the other line
-        assert (reachable(store), store.snapshot("api").waiting) == ([], 1)
-
     def test_naming_many(self, store: Store) -> None:
         """Name waits at several resources in one call."""
         store.ask(S)

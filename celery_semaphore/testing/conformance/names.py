@@ -101,8 +101,8 @@ class Names(Suite):
             admitted(store, wanted, "a")
         tracemalloc.start()
         try:
-            for wanted in held:
-                parked(store, wanted, "b")
+            for n, wanted in enumerate(held):
+                parked(store, wanted, f"b{n}")
             gc.collect()
             kept, _ = tracemalloc.get_traced_memory()
         finally:

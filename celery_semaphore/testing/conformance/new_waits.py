@@ -215,6 +215,7 @@ class NewWaits(WithTasks):
         assert new
         assert new.since == clock.now
         clock.advance(1)
+        task.store.release(new, DISK)
         task.claims = api
         assert waits(task, "h5", "h4.1", new, redelivered=False).ticket == new
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ...core.store import Store
     from ..clock import Clock
 
-DISK = claim(of="disk")
-BOTH = claim() + DISK
+OTHER = Ticket("other", 0, 1_700_000_000_000_000)  # of another wait
 
 
 def ticket_of(refusal: Refusal) -> Ticket:
@@ -97,47 +96,12 @@ class Nonces(Suite):
         assert ticket_of(answer) == Ticket("b", HIGHEST_PRIORITY, ticket_of(first).place)
         assert (answer.position, store.snapshot("api").waiting) == (0, 2)
 
-    def test_what_was_sent_keeps_its_priority(self, store: Store, old: Ticket) -> None:
-        """Ask for more than was granted, as a changed task does."""
-        admitted(store, DISK, "d")
-        store.sent(released(store, "a", claim()))
-        answer = refused(store, BOTH, "b2", came_back(old, Kind.PARK))
-        assert answer.claim.semaphore == "disk"
-        assert ticket_of(answer).priority == HIGHEST_PRIORITY
-
-    def test_a_wait_in_two_lines_does_not_stand_behind_itself(
-        self, store: Store, clock: Clock
-    ) -> None:
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "d")
-        clock.advance(1)
-        ticket = parked(store, BOTH, "b", name="b")
-        store.promote([ticket], "api")
-        refused(store, DISK, "b2", came_back(ticket, Kind.PARK))
-        store.release("d", DISK)
-        answer = refused(store, DISK + claim(), "b3", came_back(ticket, Kind.PARK))
-        assert (answer.claim.semaphore, answer.position) == ("api", 0)
-        assert ticket_of(answer).priority == HIGHEST_PRIORITY
-        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (1, 0)
-
-    def test_what_is_granted_is_in_neither_of_two_lines(self, store: Store, clock: Clock) -> None:
-        """Park a task at "api" for both claims; then it asks for "disk" alone, where its next message waits."""
-        admitted(store, claim(), "a")
-        admitted(store, DISK, "d")
-        clock.advance(1)
-        ticket = parked(store, BOTH, "b")
-        refused(store, DISK, "b2", came_back(ticket, Kind.PARK))
-        store.release("d", DISK)
-        (grant,) = released(store, "a", claim())
-        assert grant.ticket == ticket
-        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 0)
-
     def test_a_grant_beside_the_permit_of_its_own_maker(self, store: Store) -> None:
         """Count a permit and a grant of one name as two: neither is taken for the other."""
         disk = claim(2, of="disk")
         admitted(store, claim(), "a")
         ticket = parked(store, claim() + disk, "b")
-        permit = admitted(store, disk, "b")
+        permit = admitted(store, disk, "b", came_back(OTHER))
         (grant,) = released(store, "a", claim())
         assert tokens(store, "disk") == {"b": permit.token, ticket: grant.token}
         assert store.snapshot("disk").occupied == disk[0].limit
@@ -152,24 +116,11 @@ class Nonces(Suite):
         disk = claim(2, of="disk")
         admitted(store, claim(), "a")
         ticket = parked(store, claim() + disk, "b")
-        permit = admitted(store, disk, "b")
+        permit = admitted(store, disk, "b", came_back(OTHER))
         store.release("a", claim())
         store.release(ticket, claim() + disk)
         assert tokens(store, "disk") == {"b": permit.token}
         assert store.renew([permit]) == {"b": Renewal.OK}
-
-    def test_two_waits_of_one_name_are_two(self, store: Store, clock: Clock) -> None:
-        """Let one holder wait at two resources."""
-        admitted(store, BOTH, "a")
-        first = parked(store, claim(), "b", name="first")
-        clock.advance(1)
-        second = parked(store, DISK, "b", name="second")
-        assert first.nonce == second.nonce
-        store.promote([second], "disk")
-        assert store.snapshot("api").waiters[0].ticket == first
-        store.release(first, claim())
-        assert (store.snapshot("api").waiting, store.snapshot("disk").waiting) == (0, 1)
-        assert messages(released(store, "a", BOTH)) == [b"b"]
 
     def test_a_caller_that_knows_no_ticket_takes_its_grant_up(self, store: Store) -> None:
         admitted(store, claim(), "a")

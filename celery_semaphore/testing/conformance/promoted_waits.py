@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
-from .acquisition import admitted, came_back, claim, named, parked, refused
+from .acquisition import admitted, came_back, claim, named, refused
 from .grants import limited, messages, reaped, released
 from .promoted import BOTH, UNKNOWN, line, order, overtaking, queued
 from .suite import TAKE_UP, Suite
@@ -38,19 +38,6 @@ class PromotedWaits(Suite):
         clock.advance(TAKE_UP)
         store.reap()
         assert [waiter.ticket.priority for waiter in store.snapshot("api").waiters] == [9, 9]
-
-    def test_the_rank_of_its_grant_stays_where_the_claims_changed(self, store: Store) -> None:
-        """Attach a message with other claims, which waited in another line, not promoted."""
-        heavy = claim(2, weight=2)
-        store.set_limit(2, "api")
-        admitted(store, DISK + claim(), "a")
-        ticket = parked(store, DISK + claim(), "b")
-        store.promote([ticket], "disk")
-        refused(store, heavy, "b2", came_back(ticket, Kind.PARK))
-        store.release("a", DISK + claim())
-        store.attach(ticket, heavy, b"b", name="b")
-        (held,) = store.snapshot("api").holders
-        assert (held.weight, held.ticket) == (2, ticket.promoted())
 
     def test_an_ended_one_ends(self, store: Store, clock: Clock) -> None:
         tickets = queued(store, clock, "b")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .acquisition import admitted, claim, named, parked
 from .grants import messages, reaped, released
-from .suite import LEASE, TAKE_UP, Suite
+from .suite import TAKE_UP, Suite
 from .totals import counted, line
 
 if TYPE_CHECKING:
@@ -88,18 +88,6 @@ class OutboxTotals(Suite):
         totals = counted(store)
         assert (totals.granted, totals.outbox, age(totals)) == (2, 1, 1.0)
 
-    def test_a_later_grant_sends_no_earlier_message(self, store: Store, clock: Clock) -> None:
-        """Park a task for both claims, and again for one; that grant ends before its message is taken."""
-        disk = claim(of="disk")
-        admitted(store, claim() + disk, "a")
-        ticket = parked(store, claim() + disk, "b")
-        clock.advance(LEASE)
-        assert store.attach(ticket, disk, b"b2") == {"disk"}
-        clock.advance(TAKE_UP)
-        outgoing = store.set_limit(None, "api")
-        assert (counted(store).outbox, counted(store, "disk").outbox) == (1, 0)
-        assert messages(store.take(outgoing)) == [b"b"]
-
     def test_messages_of_ended_waits_have_no_age(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")
         named(store, "b", ends_in=1.0)
@@ -115,21 +103,6 @@ class OutboxTotals(Suite):
         clock.advance(TAKE_UP)
         assert sorted(messages(reaped(store))) == [b"b", b"c"]
         assert line(counted(store)) == (0, 0, 0, 0)
-
-    def test_an_ended_message_has_no_age_while_another_of_its_task_is_granted(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """Park a task for both claims, and again for one, for a while; that ends with the first grant."""
-        disk = claim(of="disk")
-        admitted(store, claim(), "a")
-        ticket = parked(store, claim() + disk, "b")
-        store.take(store.release("a", claim()).outgoing)
-        assert not store.attach(ticket, disk, b"b2", name="b2", ends_in=TAKE_UP / 2)
-        clock.advance(TAKE_UP)
-        outgoing = store.set_limit(None, "api") | store.reap()
-        totals = counted(store, "disk")
-        assert (totals.granted, totals.outbox, age(totals)) == (1, 1, None)
-        assert sorted(messages(store.take(outgoing))) == [b"b", b"b2"]
 
     def test_ended_and_granted_messages_together(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(), "a")

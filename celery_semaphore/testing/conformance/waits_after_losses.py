@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind, MessageId, Refusal
+from ...core.permit import MessageId, Refusal
 from ...core.session import GRANT_S, Standing
-from .acquisition import admitted, came_back, claim, refused
+from .acquisition import admitted, came_back, claim
 from .calling import BOTH, granted
-from .grants import attached, reaped, released
+from .grants import reaped, released
 from .session_calls import (
     HOUR,
     S,
@@ -106,34 +106,6 @@ class WaitsAfterLosses(Suite):
         reaped(store)
         (waiter,) = store.snapshot("api").waiters
         assert (waiter.due, waiter.reachable) == (before.due, False)
-
-    def test_a_held_wait_keeps_its_rank_where_its_message_is_parked(
-        self, store: Store, clock: Clock
-    ) -> None:
-        """A11: its grant is taken back; it is in transit from now on, however long ago it was refused."""
-        both = claim() + claim(of="disk")
-        store.ask(S)
-        admitted(store, claim(), "a")
-        wait = held(store, "b")
-        admitted(store, both[1:], "y")
-        ticket = refused(store, both[1:], "b2", came_back(wait.ticket, Kind.PARK)).ticket
-        assert ticket
-        for _ in range(6):
-            clock.advance(LEASE / 3)
-            store.ask(S)
-            store.renew([admitted(store, claim(), "a"), admitted(store, both[1:], "y")])
-            refused(store, both[1:], "b2", came_back(wait.ticket, Kind.PARK))
-        store.promote([ticket], "api")
-        store.release("a", claim())
-        self.remember(store)()
-        store.ask(S)
-        attached(store, ticket, both, b"b2")
-        clock.advance(GRACE)
-        store.ask(S)
-        store.reap()
-        assert store.name(S, [wait]) == {wait.ticket: Standing.WAITS}
-        (waiter,) = store.snapshot("api").waiters
-        assert (waiter.reachable, waiter.ticket.priority) == (True, 255)
 
     def test_a_grant_that_a_message_cannot_take_up_leaves_nobody_in_line(
         self, store: Store, clock: Clock

@@ -45,8 +45,13 @@ class Ledger:
         self._watchers: dict[str, Watcher] = {}
 
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
-        """Record that the store will be asked: release at the end, whatever the answer is."""
-        self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
+        """Record that the store will be asked: release at the end, whatever the answer is.
+
+        It may be asked again for other claims (A19), after an answer that changed nothing.
+        """
+        delivery = self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
+        if delivery.permit is None:
+            delivery.claims = tuple(claims)
 
     def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Record a permit, and renew it from now on, while the process that holds it lives."""

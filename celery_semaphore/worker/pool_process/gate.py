@@ -12,11 +12,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core.events import PermitAcquiredEvent
 from ...core.formats import NewerFormat, check_format
-from ...core.permit import Answer, Claim, Permit, Refusal
+from ...core.permit import Answer, Claim, OtherClaims, Permit, Refusal
 from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.call_options import refuse_misspelt
@@ -72,7 +73,7 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
         permit, outer = acquire_here(task, limiter, claims, policy)
     else:
         policy = policy.settled(parks=headers.parks)
-        permit, outer = _acquire(task, limiter, claims, headers, policy), ()
+        permit, outer = _acquire_kept(task, limiter, claims, headers, policy), ()
         if headers.ticket and limiter.settings.track_waiting:
             tell_started(task)
     permits = outer if permit is None else (permit, *outer)
@@ -135,6 +136,23 @@ def _acquire(
     if limiter.notes is not None and not task.acks_late:
         limiter.waker.wake()  # its message is to be acknowledged now
     return answer
+
+
+def _acquire_kept(
+    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+) -> Permit:
+    """Acquire; if the task waits with other claims, note these instead, and acquire them (A19)."""
+    try:
+        return _acquire(task, limiter, claims, headers, policy)
+    except OtherClaims as others:
+        kept = _with_limits_of(claims, others.claims)
+        return _acquire_kept(task, limiter, kept, headers, policy)
+
+
+def _with_limits_of(claims: Sequence[Claim], kept: Sequence[Claim]) -> list[Claim]:
+    """Return the claims that a wait has kept, with the limits that the task declares now."""
+    limits = {claim.semaphore: claim.limit for claim in claims}
+    return [replace(claim, limit=limits.get(claim.semaphore, claim.limit)) for claim in kept]
 
 
 def _tell_end_of_wait(

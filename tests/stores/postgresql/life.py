@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from celery_semaphore.core.names import task_id_of
-from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
+from celery_semaphore.core.permit import Claim, Kind, MessageId, OtherClaims, Permit, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.postgresql import PostgresStore
@@ -33,6 +33,14 @@ EVERY_ROW = """
     UNION ALL SELECT 'decision', d::text FROM celery_semaphore.decision AS d
     UNION ALL SELECT 'epoch', e::text FROM (SELECT id, created, grace_until FROM celery_semaphore.epoch) AS e
 """
+
+
+def or_other_claims(call: Callable[..., Any], *given: Any, **more: Any) -> Any:
+    """Call; return the claims of the wait if the call has others (A19)."""
+    try:
+        return call(*given, **more)
+    except OtherClaims as others:
+        return others.claims
 
 
 @dataclass
@@ -142,10 +150,14 @@ class Life:
         publications = None, MessageId(of), MessageId(of, "second"), MessageId(of, redelivered=True)
         message_id = self.dice.choices(publications, (4, 4, 1, 1))[0]
         answer = self.ask(
-            lambda store: store.acquire(task.claims, holder, wait, message_id), f"acquire {holder}"
+            lambda store: or_other_claims(store.acquire, task.claims, holder, wait, message_id),
+            f"acquire {holder}",
         )
         if isinstance(answer, Permit):
             task.permit = answer
+        elif isinstance(answer, tuple):
+            task.claims = answer
+            self.acquire(holder, task)
         else:
             task.ticket = answer.ticket or task.ticket
 
@@ -265,8 +277,8 @@ class Life:
             ticket = task.ticket
             assert ticket
             self.ask(
-                lambda store: store.attach(
-                    ticket, task.claims, b"message", name=str(ticket), ends_in=ends_in
+                lambda store: or_other_claims(
+                    store.attach, ticket, task.claims, b"message", name=str(ticket), ends_in=ends_in
                 ),
                 f"attach {name}",
             )

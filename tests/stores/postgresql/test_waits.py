@@ -1,12 +1,22 @@
 """One wait has one record, whatever an operator does to its priority, and whoever brings its ticket."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Grant, Kind, MessageId, Permit, Reason, Refusal, Wait
-from celery_semaphore.core.session import GRANT_S
+from celery_semaphore.core.permit import (
+    Grant,
+    Kind,
+    MessageId,
+    OtherClaims,
+    Permit,
+    Reason,
+    Refusal,
+    Wait,
+)
+from celery_semaphore.core.session import GRANT_S, HeldWait, Standing
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.acquisition import (
@@ -20,6 +30,7 @@ from celery_semaphore.testing.conformance.acquisition import (
 from celery_semaphore.testing.conformance.grants import reaped, released
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
 
 from .conftest import OpenAt
 
@@ -179,16 +190,6 @@ def test_a_promoted_grant_that_was_sent_keeps_its_priority(opened: Opened) -> No
     assert waits(store) == [promoted, first]
 
 
-def test_a_promoted_grant_that_comes_for_other_claims_keeps_its_priority(opened: Opened) -> None:
-    store, _ = opened
-    _, second = waiting(opened, "b", "c")
-    store.promote([second], "api")
-    sent(store)
-    admitted(store, DISK, "d")
-    answer = refused(store, DISK + claim(), "c2", came_back(second, Kind.PARK))
-    assert answer.ticket == second.promoted()
-
-
 def test_what_was_sent_is_known_by_any_text_of_its_ticket(opened: Opened) -> None:
     store, _ = opened
     store.promote(waiting(opened, "b"), "api")
@@ -200,21 +201,6 @@ def test_what_was_sent_is_known_by_any_text_of_its_ticket(opened: Opened) -> Non
     assert reaped(store) == []  # nothing is left to be sent
     store.release(old.ticket, claim())
     assert (holders(store), waits(store)) == ([], [])
-
-
-def test_one_name_waits_for_two_things(opened: Opened) -> None:
-    store, clock = opened
-    admitted(store, claim(), "a")
-    admitted(store, DISK, "d")
-    first = requeued(store, claim(), "b")
-    clock.advance(1)
-    second = requeued(store, DISK, "b", priority=9)
-    assert (waits(store), [each.ticket for each in store.snapshot("disk").waiters]) == (
-        [first],
-        [second],
-    )
-    store.release("b", DISK)
-    assert (waits(store), store.snapshot("disk").waiters) == ([first], ())
 
 
 def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: Opened) -> None:
@@ -237,3 +223,36 @@ def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: O
     assert isinstance(store.acquire(claim(), "c9", PARK, again), Permit)
     assert grant.payload == b"c"
     assert holders(store) == [("c9", False)]
+
+
+@pytest.mark.parametrize("call", ["acquire", "attach", "name"])
+def test_two_calls_put_a_wait_into_line_at_once(
+    opened: Opened, server: PostgresServer, call: str
+) -> None:
+    """They have different claims, so neither has locked what the other has (A19): the second one waits."""
+    store, _ = opened
+    admitted(store, claim(), "a")
+    admitted(store, DISK, "y")
+    ticket = requeued(store, DISK, "b")
+
+    def other() -> object:
+        if call == "attach":
+            return store.attach(ticket, claim(), b"b")
+        if call == "name":
+            return store.name("s", [HeldWait(ticket, tuple(claim()))])
+        return store.acquire(claim(), "b2", came_back(ticket))
+
+    with server.client() as client, ThreadPoolExecutor() as others:
+        client.execute("CREATE TEMP TABLE its AS TABLE celery_semaphore.waiter")
+        client.execute("DELETE FROM celery_semaphore.waiter")
+        with client.transaction():
+            client.execute("INSERT INTO celery_semaphore.waiter TABLE its")
+            answer = others.submit(other)
+            wait_until(lambda: server.run("SELECT 1 FROM pg_locks WHERE NOT granted"), 5)
+        if call == "name":
+            assert answer.result() == {ticket: Standing.ELSEWHERE}
+        else:
+            with pytest.raises(OtherClaims) as error:
+                answer.result()
+            assert error.value.claims == tuple(DISK)
+    assert (waits(store), store.snapshot("disk").waiting) == ([], 1)

@@ -89,3 +89,17 @@ def test_the_time_of_a_permit_does_not_depend_on_the_clock_of_the_store() -> Non
     ledger.ended("a")
     assert isinstance(events[1], PermitReleasedEvent)
     assert 5 <= events[1].held < 60
+
+
+def test_what_was_asked_last_is_released() -> None:
+    """A19: the store named other claims; once there is a permit, a note that is entered twice changes nothing."""
+    store, announce = MemoryStore(), Announcer()
+    ledger = Ledger(LeaseKeeper(store, announce), Releaser(store), announce, lambda _: None)
+    disk = (Claim("disk", None, 5),)
+    for claims in (API, disk):
+        ledger.asked("a", claims)
+    permit = store.acquire(disk, "a")
+    assert isinstance(permit, Permit)
+    ledger.held(PermitAcquiredEvent(permit), 1.0)
+    ledger.asked("a", API)
+    assert [each.claims for each in ledger.permits()] == [disk]

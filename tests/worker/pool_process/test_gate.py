@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.header_names import EPOCH, HOLDER
+from celery_semaphore.worker.messages.header_names import EPOCH, HELD_TICKET, HOLDER
 from celery_semaphore.worker.pool_process.refused import Refused
 from tests.worker.main_process.test_request import request_dict
 from tests.worker.requests import delivered, limited
@@ -157,3 +159,38 @@ def receiver_of(seen: list[str]) -> Any:
         seen.append("acquired")
 
     return acquired
+
+
+def test_a_task_that_waits_keeps_its_claims(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A19: note the claims of its wait, with the limit that is declared now, and ask again; then release those."""
+    task, limiter = limited(app, key=lambda: "changed", limit=2), limiter_of(app)
+    store, kept = limiter.process.store, (Claim("one", "kept", 1),)
+    assert isinstance(store.acquire(kept, "busy"), Permit)
+    waits = store.acquire(kept, "x:0", Wait(Kind.REQUEUE))
+    assert isinstance(waits, Refusal)
+    assert waits.ticket
+    asked: list[list[Claim]] = []
+    note = limiter.process.ledger.asked
+
+    def noted(holder: str, claims: Sequence[Claim]) -> None:
+        asked.append(list(claims))
+        note(holder, claims)
+
+    monkeypatch.setattr(limiter.process.ledger, "asked", noted)
+    released: list[tuple[str, tuple[Claim, ...]]] = []
+    monkeypatch.setattr(
+        limiter.process.releaser, "release", lambda *call: released.append(call[:2])
+    )
+    permits: list[Permit] = []
+
+    def receive(permit: Permit, **_: Any) -> None:
+        permits.append(permit)
+
+    permit_acquired.connect(receive, sender=task)
+    delivered(task, **{HELD_TICKET: waits.ticket.text})
+    assert asked == [
+        [Claim("one", "changed", 2)],
+        [Claim("one", "kept", 2)],
+    ]
+    assert [permit.claims for permit in permits] == [(Claim("one", "kept", 2),)]
+    assert released == [("x:1", (Claim("one", "kept", 2),))]

@@ -77,6 +77,8 @@ BEGIN
             SELECT true FROM celery_semaphore.released AS d -- not by the index on until
             WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now
         ) IS NULL
+        -- no wait of its own, here or elsewhere (A19), from a call that lost its answer
+        AND (SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id(_a.holder)) IS NULL
         AND (SELECT true FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _a.task) IS NULL;
         IF NOT FOUND OR at.waits AND celery_semaphore.v1_next_wait_end(home) <= _now THEN
             RETURN NULL;
@@ -94,9 +96,6 @@ BEGIN
         ats[n] := at;
     END LOOP;
     IF refuses IS NOT NULL THEN
-        IF celery_semaphore.v1_stored_ticket(_a.holder, _a.resources) IS NOT NULL THEN
-            RETURN NULL;
-        END IF;
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
         RETURN celery_semaphore.v1_refuse( -- A13 by C4
             _a, ats, refuses, 'saturated', NULL, (
@@ -133,6 +132,10 @@ BEGIN
     WHERE e.one AND celery_semaphore.v1_is_current(e, _call, _now)
     AND p.resource = home AND p.holder = celery_semaphore.v1_grant_name(its_nonce)
     AND p.weight = _a.weights[1] AND p.epoch = e.id
+    AND ( -- its wait has no other claims (A19)
+        SELECT w.resources = _a.resources FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_wait_id(its_nonce)
+    )
     AND (
         SELECT true FROM celery_semaphore.resource AS r
         WHERE r.name = home AND celery_semaphore.v1_is_declared(r, _a.limits[1], _now, _call.lease)
@@ -150,7 +153,7 @@ BEGIN
     ) IS NULL
     RETURNING e.id, p.token, p.since, p.ends INTO answer.epoch, answer.token, answer.since, answer.ends;
     IF FOUND THEN
-        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(home, its_nonce);
+        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id(its_nonce);
         DELETE FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _a.task;
     END IF;
     RETURN answer;

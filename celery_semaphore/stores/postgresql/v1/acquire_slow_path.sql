@@ -7,7 +7,8 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS
 DECLARE
     m celery_semaphore.v1_moment := celery_semaphore.v1_enter(_a.resources, _call);
     ats celery_semaphore.v1_resource[];
-    known celery_semaphore.v1_ticket;
+    known celery_semaphore.waiter;
+    others text;
     given celery_semaphore.v1_held;
     said celery_semaphore.message;
     runs_until bigint;
@@ -39,11 +40,14 @@ BEGIN
         END, false);
     END IF;
     _a := celery_semaphore.v1_with_ticket(_a, said, anew, m.now);
-    known := celery_semaphore.v1_stored_ticket((_a.ticket).nonce, _a.resources);
-    IF known.nonce IS NOT NULL THEN
-        _a.ticket := CASE WHEN anew THEN _a.ticket ELSE known END;
+    SELECT * INTO known FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id((_a.ticket).nonce);
+    others := celery_semaphore.v1_other_claims(known, _a.resources, _a.weights);
+    IF known.resource = ANY (_a.resources) AND NOT anew THEN -- an operator may have promoted it
+        _a.ticket := celery_semaphore.v1_ticket_of(known);
+    END IF;
+    IF known.id IS NOT NULL OR _a.carried <> '' THEN
         given := celery_semaphore.v1_find_permit(
-            celery_semaphore.v1_grant_name(known.nonce), _a.resources, _a.limits, _a.weights, m);
+            celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _a.limits, _a.weights, m);
     END IF;
     IF _a.carried <> '' THEN
         _a.carried := celery_semaphore.v1_format_ticket(_a.ticket);
@@ -51,7 +55,7 @@ BEGIN
     IF holds THEN
         RETURN celery_semaphore.v1_confirm(_a, ats, m);
     END IF;
-    RETURN celery_semaphore.v1_decide(_a, ats, said, runs_until, given, m);
+    RETURN celery_semaphore.v1_decide(_a, ats, others, said, runs_until, given, m);
 END $$;
 
 -- Add the ticket of the task's earlier message if the caller brought none, or that of a wait which ended since (A15);
@@ -91,11 +95,11 @@ BEGIN
     RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'released', NULL, _m);
 END $$;
 
--- Decide for a holder that has no permit: check the tombstone, the other messages of its task, the grant of its
--- ticket, then the room (A7 to A14).
+-- Decide for a holder that has no permit: check the tombstone, the claims of its wait, the other messages of its task,
+-- the grant of its ticket, then the room (A7 to A14, A19). `_others`: the claims of the wait, if they are others.
 CREATE FUNCTION celery_semaphore.v1_decide(
-    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _said celery_semaphore.message,
-    _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
+    _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _others text,
+    _said celery_semaphore.message, _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
     whole bool := coalesce(_given.whole AND celery_semaphore.v1_refused_by(_a.limits) IS NULL, false);
@@ -105,6 +109,10 @@ BEGIN
             RETURN celery_semaphore.v1_refuse(_a, _ats, n, 'released', NULL, _m);
         END IF;
     END LOOP;
+    IF _others IS NOT NULL THEN -- A19
+        RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL, _others, NULL, NULL, NULL, NULL
+            )::celery_semaphore.v1_answer;
+    END IF;
     IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
         IF _said.ran THEN -- A8
             RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
@@ -115,7 +123,7 @@ BEGIN
             RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'running', _runs_until, _m);
         END IF;
     END IF;
-    IF _given.part THEN -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed,
+    IF _given.part THEN -- A10, E8: the holder takes it up; A11: it has ended on some of its claims, or with its epoch,
         -- or must not run now
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
         IF NOT whole THEN
@@ -165,7 +173,7 @@ DECLARE
     at celery_semaphore.v1_resource;
 BEGIN
     PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name((_a.ticket).nonce), _a.resources, _m.now);
-    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
+    PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
     FOREACH at IN ARRAY _ats LOOP
         PERFORM celery_semaphore.v1_mark_in_use(at.name, _m.now);
     END LOOP;
@@ -187,7 +195,7 @@ BEGIN
         PERFORM celery_semaphore.v1_write_permit(
             _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
-    ended := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
+    ended := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
     IF ended.payload IS NOT NULL THEN
         -- The store was not told yet that this message was sent. It must be gone when its task runs: a task that ends
         -- before a server that crashed is back restores no permit, and would run once more. As in v1_begin_epoch, the

@@ -75,9 +75,7 @@ DECLARE
     turns jsonb := '[]';
     home text;
 BEGIN
-    FOR home IN -- for a wait in two lines the last of its claims counts
-        SELECT one.name FROM unnest(_resources) WITH ORDINALITY AS one (name, n) GROUP BY one.name ORDER BY max(one.n)
-    LOOP
+    FOR home IN SELECT DISTINCT one.name FROM unnest(_resources) AS one (name) LOOP
         turns := turns || celery_semaphore.v1_expected_turns_at(home, ARRAY(
             SELECT each.nonce FROM unnest(_nonces, _resources) AS each (nonce, resource) WHERE each.resource = home
         ), _now);
@@ -97,8 +95,8 @@ DECLARE
 BEGIN
     SELECT array_agg(w.nonce), max(w.urgency), max(w.place) INTO standing, least_urgent, last_place
     FROM celery_semaphore.waiter AS w
-    WHERE w.state IN ('in_line', 'in_transit', 'set_aside') AND w.id = ANY (ARRAY(
-        SELECT celery_semaphore.v1_digest(_home, each.nonce) FROM unnest(_nonces) AS each (nonce)));
+    WHERE w.state IN ('in_line', 'in_transit', 'set_aside') AND w.resource = _home AND w.id = ANY (ARRAY(
+        SELECT celery_semaphore.v1_wait_id(each.nonce) FROM unnest(_nonces) AS each (nonce)));
     SELECT r.hold / r.in_force INTO turn FROM (
         SELECT coalesce(round(least(known.mean, known.latest)), 1000000) AS hold,
             coalesce((

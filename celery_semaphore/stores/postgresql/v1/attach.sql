@@ -24,30 +24,26 @@ DECLARE
     home int := 1;
     given celery_semaphore.v1_held;
     stood celery_semaphore.waiter;
-    found_here celery_semaphore.waiter;
     granted bool;
     sends bool;
 BEGIN
+    PERFORM celery_semaphore.v1_check_claims(ticket.nonce, _parked.resources, _parked.weights); -- A19
     FOR n IN 1..cardinality(_parked.resources) LOOP
         PERFORM celery_semaphore.v1_reap_and_read(_parked.resources[n], NULL, m);
     END LOOP;
-    ticket := coalesce(celery_semaphore.v1_stored_ticket(ticket.nonce, _parked.resources), ticket);
-    FOR n IN 1..cardinality(_parked.resources) LOOP
-        SELECT * INTO found_here FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(_parked.resources[n], ticket.nonce);
-        IF FOUND THEN
-            home := n;
-            stood := found_here;
-        END IF;
-    END LOOP;
-    -- A grant does not count if it ended on one claim or has another weight.
+    SELECT * INTO stood FROM celery_semaphore.waiter AS w
+    WHERE w.id = celery_semaphore.v1_wait_id(ticket.nonce) AND w.resource = ANY (_parked.resources);
+    IF FOUND THEN
+        home := array_position(_parked.resources, stood.resource);
+        ticket := celery_semaphore.v1_ticket_of(stood);
+    END IF;
+    -- A grant does not count if it ended on one claim.
     given := celery_semaphore.v1_find_permit(its_grant, _parked.resources, _parked.limits, _parked.weights, m);
     granted := given.whole;
     -- E3: the worker that takes the outbox sends it
-    sends := granted AND stood.id IS NOT NULL AND stood.payload IS NULL;
+    sends := granted AND coalesce(stood.session <> '', false);
     IF given.part AND NOT granted THEN
         PERFORM celery_semaphore.v1_free_rows(its_grant, _parked.resources, m.now);
-        PERFORM celery_semaphore.v1_return_to_line(ticket.nonce, _parked.resources, m); -- records of other claims
     END IF;
     PERFORM celery_semaphore.v1_store_message(_parked, _payload, ticket, home, granted, sends, m);
     RETURN celery_semaphore.v1_hand_on(_parked.resources, m);
@@ -65,7 +61,7 @@ BEGIN
         (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
             claims, due, ends, name, payload, broker)
     VALUES (
-        celery_semaphore.v1_digest(_parked.resources[_home], _ticket.nonce), _parked.resources[_home],
+        celery_semaphore.v1_wait_id(_ticket.nonce), _parked.resources[_home],
         _ticket.urgency, _ticket.place, _ticket.nonce, CASE WHEN _granted THEN 'granted' ELSE 'in_line' END, _sends,
         'park', _parked.weights[_home], _parked.limits[_home], _parked.resources, _parked.weights, _parked.limits,
         _parked.claims, _m.now, _m.now + _parked.ends_in, _parked.name, _payload, _parked.broker)
@@ -75,7 +71,11 @@ BEGIN
         resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
         claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
         payload = excluded.payload, broker = excluded.broker, outbox = _sends OR w.outbox AND _granted,
-        session = excluded.session, keeps = excluded.keeps; -- no session: it is always reachable
+        session = excluded.session, keeps = excluded.keeps -- no session: it is always reachable
+    WHERE w.resource = excluded.resource;
+    IF NOT FOUND THEN
+        PERFORM celery_semaphore.v1_check_claims(_ticket.nonce, _parked.resources, _parked.weights, true);
+    END IF;
     IF _sends THEN
         UPDATE celery_semaphore.permit AS p SET ends = _m.now + _m.take_up
         WHERE p.resource = ANY (_parked.resources) AND p.holder = celery_semaphore.v1_grant_name(_ticket.nonce);

@@ -37,37 +37,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- H8: move a wait to the line of another resource. A row of its ticket there, mostly of a later refusal with other
--- claims, stays, with the more urgent of both ranks. But one without a message gives way to one that has one, which may
--- be the only message of the task that is left. Two rows of one wait would make every call fail that hands on
--- here. Return whether it took the place of another.
+-- H8: move a wait to the line of another resource.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
-) RETURNS bool LANGUAGE plpgsql AS $$
-DECLARE
-    other_id bigint := celery_semaphore.v1_digest(_head.resources[_n], _head.nonce);
-    gone smallint; -- the urgency of the row that goes
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM celery_semaphore.waiter AS there
-    WHERE there.id = other_id AND there.payload IS NULL AND _head.payload IS NOT NULL
-    RETURNING there.urgency INTO gone;
-    UPDATE celery_semaphore.waiter AS there SET urgency = least(there.urgency, _head.urgency)
-    WHERE there.id = other_id;
-    IF FOUND THEN
-        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = _head.id;
-    ELSE
-        UPDATE celery_semaphore.waiter AS w
-        SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n],
-            state = CASE WHEN EXISTS ( -- another message of it has that grant
-                SELECT FROM celery_semaphore.permit AS p
-                WHERE p.resource = w.resources[_n] AND p.holder = celery_semaphore.v1_grant_name(w.nonce)
-            ) THEN 'granted' ELSE w.state END,
-            urgency = least(w.urgency, gone), id = other_id
-        WHERE w.id = _head.id;
-    END IF;
+    UPDATE celery_semaphore.waiter AS w
+    SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n]
+    WHERE w.id = _head.id;
     PERFORM celery_semaphore.v1_mark_in_use(_head.resources[_n], least(
         _m.now + _m.lease, _head.ends, celery_semaphore.v1_rises_at(_head.resources[_n], _m.now))); -- O3
-    RETURN gone IS NOT NULL;
 END $$;
 
 -- H9, E4: grant all claims of a wait.
@@ -89,18 +68,14 @@ BEGIN
             ats[n], name, _head.weights[n], token, _m.now, ends, _m.epoch, celery_semaphore.v1_ticket_of(_head));
         PERFORM celery_semaphore.v1_mark_in_use(ats[n].name, least(ends, _m.now + _m.lease));
     END LOOP;
-    UPDATE celery_semaphore.waiter AS w SET state = 'granted', outbox = w.id = _head.id AND w.payload IS NOT NULL
-    WHERE w.id = ANY (ARRAY( -- it may have rows on the others, too, from earlier claims
-        SELECT celery_semaphore.v1_digest(one.name, _head.nonce) FROM unnest(_head.resources) AS one (name)))
-    AND w.state <> 'ended'; -- its message is in the outbox
+    UPDATE celery_semaphore.waiter AS w SET state = 'granted', outbox = w.payload IS NOT NULL WHERE w.id = _head.id;
     IF _head.payload IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_head.resource, _m.now);
     END IF;
 END $$;
 
--- Try the head of one line. Return 'granted', 'moved', 'replaced' if it took the place of another, 'needs' if it has
--- resources that this call did not declare, 'more' if the next call must step over more waits to find the head, or null
--- if nothing can be handed on.
+-- Try the head of one line. Return 'granted', 'moved', 'needs' if it has resources that this call did not declare,
+-- 'more' if the next call must step over more waits to find the head, or null if nothing can be handed on.
 CREATE FUNCTION celery_semaphore.v1_try_head(
     _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[], OUT granted text
 ) LANGUAGE plpgsql AS $$
@@ -138,7 +113,8 @@ BEGIN
         what := 'granted';
         granted := CASE WHEN head.session <> '' THEN head.nonce END;
     ELSE
-        what := CASE WHEN celery_semaphore.v1_move_wait(head, other, _m) THEN 'replaced' ELSE 'moved' END;
+        PERFORM celery_semaphore.v1_move_wait(head, other, _m);
+        what := 'moved';
     END IF;
 END $$;
 
@@ -148,16 +124,14 @@ RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[], '{}'::text[]);
     done int := 0;
-    replaced bool := false;
     home text;
     tried record;
 BEGIN
     FOREACH home IN ARRAY _names LOOP
         LOOP
             tried := celery_semaphore.v1_try_head(home, _names, _m);
-            IF tried.what IN ('granted', 'moved', 'replaced') THEN
+            IF tried.what IN ('granted', 'moved') THEN
                 done := done + 1;
-                replaced := replaced OR tried.what = 'replaced';
                 IF tried.granted IS NOT NULL THEN
                     handed.granted := handed.granted || tried.granted;
                 END IF;
@@ -170,7 +144,6 @@ BEGIN
         END IF;
         EXIT WHEN handed.again;
     END LOOP;
-    handed.again := handed.again OR replaced; -- the one that stands there now may fit, or let others pass
     FOREACH home IN ARRAY _names LOOP
         PERFORM 1 FROM celery_semaphore.waiter AS w
         WHERE w.resource = home AND w.outbox ORDER BY w.urgency, w.place, w.nonce LIMIT 1;

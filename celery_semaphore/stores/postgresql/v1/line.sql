@@ -21,68 +21,39 @@ BEGIN
     ) AS ahead);
 END $$;
 
--- Delete a wait from all lines of these resources; return its last row.
-CREATE FUNCTION celery_semaphore.v1_delete_wait(_nonce text, _ats celery_semaphore.v1_resource[])
+-- Delete a wait at one of these resources; return its row.
+CREATE FUNCTION celery_semaphore.v1_delete_wait(_nonce text, _resources text[])
 RETURNS celery_semaphore.waiter LANGUAGE plpgsql AS $$
 DECLARE
-    at celery_semaphore.v1_resource;
-    found_here celery_semaphore.waiter;
     stood celery_semaphore.waiter;
 BEGIN
-    FOREACH at IN ARRAY _ats LOOP
-        CONTINUE WHEN NOT at.waits;
-        DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(at.name, _nonce) RETURNING w.* INTO found_here;
-        IF FOUND THEN
-            stood := found_here;
-        END IF;
-    END LOOP;
+    DELETE FROM celery_semaphore.waiter AS w
+    WHERE w.id = celery_semaphore.v1_wait_id(_nonce) AND w.resource = ANY (_resources) RETURNING w.* INTO stood;
     RETURN stood;
 END $$;
 
--- A11: the grant was for other claims than the task has now. Put the wait back into its line, and reap the resources,
--- since the next in line may get the permit.
+-- A11: the grant has ended on some of its claims, or with its epoch. Put the wait back into its line, and reap the
+-- resources, since the next in line may get the permit. One whose message was sent is over.
 CREATE FUNCTION celery_semaphore.v1_return_to_line(
     _nonce text, _resources text[], _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    stood celery_semaphore.waiter;
     one text;
 BEGIN
+    SELECT * INTO stood FROM celery_semaphore.waiter AS w
+    WHERE w.id = celery_semaphore.v1_wait_id(_nonce) AND w.resource = ANY (_resources) AND w.state = 'granted';
+    IF stood.payload IS NULL AND stood.session = '' THEN
+        DELETE FROM celery_semaphore.waiter AS w WHERE w.id = stood.id;
+    ELSIF stood.payload IS NULL AND celery_semaphore.v1_is_out_of_reach(stood.session, stood.epoch, _m) THEN
+        UPDATE celery_semaphore.waiter AS w
+        SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps) WHERE w.id = stood.id;
+    ELSE
+        UPDATE celery_semaphore.waiter AS w SET outbox = false, state = 'in_line' WHERE w.id = stood.id;
+    END IF;
     FOREACH one IN ARRAY _resources LOOP
-        UPDATE celery_semaphore.waiter AS w
-        SET outbox = false,
-            state = CASE WHEN w.payload IS NOT NULL OR w.session <> '' THEN 'in_line' ELSE 'in_transit' END
-        WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'granted';
-        UPDATE celery_semaphore.waiter AS w
-        SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
-        WHERE w.id = celery_semaphore.v1_digest(one, _nonce) AND w.state = 'in_line' AND w.payload IS NULL
-            AND celery_semaphore.v1_is_out_of_reach(w.session, w.epoch, _m);
         PERFORM celery_semaphore.v1_mark_in_use(one, _m.now);
     END LOOP;
-END $$;
-
--- Return the ticket of a wait from its rows or its grants; or null. An operator may have promoted it since the text of
--- its ticket was written. Of several rows the most urgent counts, or the wait would be behind itself.
-CREATE FUNCTION celery_semaphore.v1_stored_ticket(_nonce text, _resources text[]) RETURNS celery_semaphore.v1_ticket
-LANGUAGE plpgsql AS $$
-DECLARE
-    found_here celery_semaphore.v1_ticket;
-    first celery_semaphore.v1_ticket;
-    home text;
-BEGIN
-    FOREACH home IN ARRAY _resources LOOP
-        SELECT w.urgency, w.place, w.nonce INTO found_here FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(home, _nonce);
-        IF FOUND AND (first IS NULL OR found_here < first) THEN
-            first := found_here;
-        END IF;
-        SELECT p.urgency, p.place, _nonce INTO found_here FROM celery_semaphore.permit AS p
-        WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(_nonce);
-        IF FOUND AND (first IS NULL OR found_here < first) THEN
-            first := found_here;
-        END IF;
-    END LOOP;
-    RETURN first;
 END $$;
 
 -- Return the first wait in line, before this ticket if one is given, that is reachable, fits the limit in force, and

@@ -54,15 +54,16 @@ BEGIN
         FOREACH home IN ARRAY sent.resources LOOP
             UPDATE celery_semaphore.permit AS p SET ends = CASE WHEN _arrive THEN m.now + m.take_up ELSE m.now END
             WHERE p.resource = home AND p.holder = celery_semaphore.v1_grant_name(sent.nonce) AND p.token = sent.token;
-            IF FOUND THEN
-                DELETE FROM celery_semaphore.waiter AS w
-                WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce);
+            IF FOUND THEN -- the row stays for as long as its grant
+                UPDATE celery_semaphore.waiter AS w SET payload = NULL, name = '', outbox = false, ends = NULL
+                WHERE w.id = celery_semaphore.v1_wait_id(sent.nonce) AND w.resource = home;
                 IF NOT _arrive THEN
                     PERFORM celery_semaphore.v1_mark_in_use(home, m.now);
                 END IF;
             ELSIF sent.token = 0 THEN
                 DELETE FROM celery_semaphore.waiter AS w
-                WHERE w.id = celery_semaphore.v1_digest(home, sent.nonce) AND w.state = 'ended' AND w.ends = sent.ends;
+                WHERE w.id = celery_semaphore.v1_wait_id(sent.nonce) AND w.resource = home
+                AND w.state = 'ended' AND w.ends = sent.ends;
             END IF;
         END LOOP;
     END LOOP;

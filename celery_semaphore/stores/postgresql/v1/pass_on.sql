@@ -54,7 +54,7 @@ BEGIN
         ORDER BY next.urgency, next.place, next.nonce OFFSET 1 LIMIT 1
     ) IS NOT FALSE
     AND ( -- the holder has no wait from an acquire that lost its answer
-        SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_digest(_home, _holder)
+        SELECT true FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id(_holder)
     ) IS NULL
     AND ( -- no message must be sent; the order selects the index
         SELECT true FROM celery_semaphore.waiter AS w

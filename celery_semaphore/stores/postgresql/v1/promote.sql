@@ -10,8 +10,7 @@ BEGIN
     m := celery_semaphore.v1_enter(ARRAY[_resource], _call, true);
     PERFORM celery_semaphore.v1_reap_and_read(_resource, NULL, m);
     UPDATE celery_semaphore.waiter AS w SET urgency = 0
-    WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_digest(_resource, each.nonce)
-        FROM unnest(_nonces) AS each (nonce)))
-    AND w.state IN ('in_line', 'in_transit', 'set_aside');
+    WHERE w.id = ANY (ARRAY(SELECT celery_semaphore.v1_wait_id(each.nonce) FROM unnest(_nonces) AS each (nonce)))
+    AND w.resource = _resource AND w.state IN ('in_line', 'in_transit', 'set_aside');
     RETURN celery_semaphore.v1_mark_outgoing(celery_semaphore.v1_hand_on(ARRAY[_resource], m), m);
 END $$;

@@ -54,13 +54,13 @@ END $$;
 CREATE FUNCTION celery_semaphore.v1_refused_by(_limits bigint[]) RETURNS int
 LANGUAGE sql IMMUTABLE AS $$ SELECT array_position(_limits, 0::bigint) $$;
 
--- Put the wait into the line of the claim that refused, and delete it from all others.
+-- Put the wait into the line of the claim that refused.
 CREATE FUNCTION celery_semaphore.v1_enqueue(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _n int, _due bigint,
         _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    stood celery_semaphore.waiter := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
+    stood celery_semaphore.waiter := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
     refuses_itself bool := celery_semaphore.v1_refused_by(_a.limits) IS NOT NULL; -- E17
     stays bool := _a.kind = 'park' AND stood.payload IS NOT NULL AND NOT refuses_itself; -- its message is here already
     session text := CASE WHEN stays OR refuses_itself THEN '' ELSE _a.session END;
@@ -75,7 +75,7 @@ BEGIN
             claims,
          due, ends, name, payload, broker, session, epoch, keeps)
     VALUES (
-        celery_semaphore.v1_digest(_a.resources[_n], (_a.ticket).nonce),
+        celery_semaphore.v1_wait_id((_a.ticket).nonce),
         _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
         CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
         _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
@@ -83,7 +83,10 @@ BEGIN
         CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END,
         CASE WHEN stays THEN stood.broker ELSE '' END, session, _m.epoch,
         _a.keeps
-    );
+    ) ON CONFLICT (id) DO NOTHING;
+    IF NOT FOUND THEN
+        PERFORM celery_semaphore.v1_check_claims((_a.ticket).nonce, _a.resources, _a.weights, true);
+    END IF;
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;
@@ -120,7 +123,7 @@ BEGIN
     END IF;
     IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
         IF celery_semaphore.v1_time_left(_a, _m.now) <= 0 THEN
-            PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _ats);
+            PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
             answer.reason := 'timed_out';
             answer.retry := 0;
         ELSE

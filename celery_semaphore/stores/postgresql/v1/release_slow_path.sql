@@ -8,7 +8,6 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET jit = off AS
 DECLARE
     m celery_semaphore.v1_moment;
     at celery_semaphore.v1_resource;
-    ats celery_semaphore.v1_resource[];
     ticket celery_semaphore.v1_ticket := celery_semaphore.v1_parse_ticket(_holder);
     waits bool := false;
     again bool := false; -- whether its message was delivered again while it ran
@@ -18,7 +17,6 @@ BEGIN
     FOREACH one IN ARRAY _resources LOOP
         at := celery_semaphore.v1_reap_and_read(one, _holder, m); -- R2
         again := celery_semaphore.v1_end_permit(at, _holder, m) OR again; -- R3, R4
-        ats := ats || at;
         waits := waits OR at.waits;
     END LOOP;
     IF _message IS NOT NULL OR again AND _task <> '' THEN
@@ -28,10 +26,10 @@ BEGIN
         PERFORM celery_semaphore.v1_delete_tombstones(m.now);
     END IF;
     IF ticket.nonce IS NOT NULL THEN
-        PERFORM celery_semaphore.v1_end_wait(ticket.nonce, true, ats, _resources, m.now);
+        PERFORM celery_semaphore.v1_end_wait(ticket.nonce, true, _resources, m.now);
     END IF;
     IF waits THEN
-        PERFORM celery_semaphore.v1_end_wait(_holder, false, ats, _resources, m.now);
+        PERFORM celery_semaphore.v1_end_wait(_holder, false, _resources, m.now);
         RETURN celery_semaphore.v1_hand_on(_resources, m); -- R7
     END IF;
     RETURN (m.epoch, false, '{}'::text[], '{}'::text[], '{}'::text[]);
@@ -56,21 +54,15 @@ BEGIN
 END $$;
 
 -- R6, E14: end the wait of an acquire that lost its answer, and the grant that it may have got since. A wait with a
--- parked message ends only if `_parked` is true.
+-- parked message, or whose message was sent, ends only if `_parked` is true.
 CREATE FUNCTION celery_semaphore.v1_end_wait(
-    _nonce text, _parked bool, _ats celery_semaphore.v1_resource[], _resources text[], _now bigint
+    _nonce text, _parked bool, _resources text[], _now bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    at celery_semaphore.v1_resource;
-    gone bool := _parked;
 BEGIN
-    FOREACH at IN ARRAY _ats LOOP
-        CONTINUE WHEN NOT at.waits;
-        DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(at.name, _nonce) AND (_parked OR w.payload IS NULL);
-        gone := gone OR FOUND;
-    END LOOP;
-    IF gone THEN
+    DELETE FROM celery_semaphore.waiter AS w
+    WHERE w.id = celery_semaphore.v1_wait_id(_nonce) AND w.resource = ANY (_resources)
+    AND (_parked OR w.payload IS NULL AND NOT (w.state = 'granted' AND w.session = ''));
+    IF FOUND OR _parked THEN
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name(_nonce), _resources, _now);
     END IF;
 END $$;

@@ -75,17 +75,12 @@ BEGIN
     RETURN CASE WHEN mine.whole THEN 'ok' ELSE 'restored' END;
 END $$;
 
--- End a grant that became the holder's permit, and its wait: its message was delivered.
+-- End a grant that became the holder's permit, or is over, and its wait.
 CREATE FUNCTION celery_semaphore.v1_end_grant(_grant text, _resources text[], _now bigint) RETURNS void
 LANGUAGE plpgsql AS $$
-DECLARE
-    one text;
 BEGIN
     PERFORM celery_semaphore.v1_free_rows(_grant, _resources, _now);
-    FOREACH one IN ARRAY _resources LOOP
-        DELETE FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(one, celery_semaphore.v1_nonce_of_grant(_grant));
-    END LOOP;
+    PERFORM celery_semaphore.v1_delete_wait(celery_semaphore.v1_nonce_of_grant(_grant), _resources);
 END $$;
 
 -- Return whether the store lost this permit and may restore it: only in the grace, not one of the present epoch, not of

@@ -85,17 +85,17 @@ BEGIN
         UPDATE celery_semaphore.permit AS p SET holder = NULL, ends = _m.now
         FROM dead WHERE p.resource = _name AND p.row_no = dead.row_no
         RETURNING dead.holder, p.granted, p.since,
-            celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of_grant(dead.holder)) AS id -- of its wait
+            celery_semaphore.v1_wait_id(celery_semaphore.v1_nonce_of_grant(dead.holder)) AS id
     LOOP
         IF NOT gone.granted THEN
             PERFORM celery_semaphore.v1_mark_released(_name, gone.holder, _m.now + _m.lease);
             CONTINUE;
         END IF;
         UPDATE celery_semaphore.waiter AS w SET state = 'in_line', outbox = false
-        WHERE w.id = gone.id AND w.payload IS NOT NULL;
-        IF NOT FOUND AND NOT celery_semaphore.v1_end_untaken_grant(gone.id, gone.since, _m) THEN
-            -- A row from earlier claims.
-            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id;
+        WHERE w.id = gone.id AND w.resource = _name AND w.payload IS NOT NULL;
+        IF NOT FOUND AND NOT celery_semaphore.v1_end_untaken_grant(gone.id, _name, gone.since, _m) THEN
+            -- Its message was sent.
+            DELETE FROM celery_semaphore.waiter AS w WHERE w.id = gone.id AND w.resource = _name;
         END IF;
     END LOOP;
     over := ARRAY( -- others wait for this call

@@ -70,14 +70,14 @@ END $$;
 -- or for as long as a grant lasts, it sleeps, and with it all its waits. A session row that another call has locked is
 -- skipped: it asks right now, or that call puts it to sleep. Return false for a wait without a session.
 CREATE FUNCTION celery_semaphore.v1_end_untaken_grant(
-    _id bigint, _granted_at bigint, _m celery_semaphore.v1_moment
+    _id bigint, _resource text, _granted_at bigint, _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
     its_session text;
 BEGIN
     UPDATE celery_semaphore.waiter AS w
     SET state = 'in_transit', due = _m.now, ends = _m.now + greatest(_m.lease, w.keeps)
-    WHERE w.id = _id AND w.session <> '' RETURNING w.session INTO its_session;
+    WHERE w.id = _id AND w.resource = _resource AND w.session <> '' RETURNING w.session INTO its_session;
     DELETE FROM celery_semaphore.session AS s WHERE s.ctid = ANY (ARRAY(
         SELECT late.ctid FROM celery_semaphore.session AS late
         WHERE late.name = its_session

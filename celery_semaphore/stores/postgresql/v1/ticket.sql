@@ -22,6 +22,44 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT ROW(_waiter.urgency, _waiter.place, _waiter.nonce)::celery_semaphore.v1_ticket
 $$;
 
+-- Return the key of a wait in `waiter`.
+CREATE FUNCTION celery_semaphore.v1_wait_id(_nonce text) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(_nonce, 0) $$;
+
+-- A19: return the claims of the wait, as its caller wrote them, if they are others than these; else null, also for an
+-- unknown wait. Claims are the same with the same resources and weights, in any order. A wait with the same ones stands
+-- at a resource that the call has locked.
+CREATE FUNCTION celery_semaphore.v1_other_claims(
+    _wait celery_semaphore.waiter, _resources text[], _weights bigint[]
+) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF _wait.resources = _resources AND _wait.weights = _weights OR cardinality(_wait.resources) = cardinality(
+        _resources) AND NOT EXISTS (
+            SELECT * FROM unnest(_wait.resources, _wait.weights)
+            EXCEPT SELECT * FROM unnest(_resources, _weights))
+    THEN
+        RETURN NULL;
+    END IF;
+    RETURN _wait.claims;
+END $$;
+
+-- A19: raise an error with the claims of the wait if they are others than these; it is rolled back. `_taken`: another
+-- call has put the wait into another line since this one looked.
+CREATE FUNCTION celery_semaphore.v1_check_claims(
+    _nonce text, _resources text[], _weights bigint[], _taken bool DEFAULT false
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    others text := (
+        SELECT celery_semaphore.v1_other_claims(w, _resources, _weights) FROM celery_semaphore.waiter AS w
+        WHERE w.id = celery_semaphore.v1_wait_id(_nonce));
+BEGIN
+    IF others IS NOT NULL THEN
+        RAISE EXCEPTION '%', others USING ERRCODE = 'CS004';
+    ELSIF _taken THEN -- and it is gone again
+        RAISE EXCEPTION 'another call had the wait of this ticket' USING ERRCODE = 'serialization_failure';
+    END IF;
+END $$;
+
 -- Return the holder's name of a grant in `permit`. The nonce alone would not do: it is a holder's name itself, and that
 -- delivery may come back and have a permit as well. No other holder has such a name: in those, two digits follow each
 -- "%" (see names.py).

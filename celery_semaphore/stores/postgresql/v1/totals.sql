@@ -55,5 +55,5 @@ CREATE FUNCTION celery_semaphore.v1_oldest_outgoing(_name text) RETURNS bigint L
     SELECT min(p.token) FROM celery_semaphore.permit AS p
     WHERE p.resource = _name AND p.granted AND p.holder IS NOT NULL AND (
         SELECT w.outbox AND w.state = 'granted' FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_digest(_name, celery_semaphore.v1_nonce_of_grant(p.holder)))
+        WHERE w.id = celery_semaphore.v1_wait_id(celery_semaphore.v1_nonce_of_grant(p.holder)) AND w.resource = _name)
 $$;

@@ -11,7 +11,9 @@
 --   KEYS[6] grants   zset  session, then a wait of it that has a grant, as in `names`, a line feed between them -> 0
 --   KEYS[7] ends     zset  the same -> when that grant ends
 --   KEYS[8] rooms    hash  session -> how many grants its process can use; without an entry there is no bound
---   KEYS[9...]       eleven for each declared resource: see _permits.lua and _line.lua
+--   KEYS[9] claims   hash  nonce of a wait -> resources and weights of its claims, and after a blank these claims as
+--                          the caller wrote them
+--   KEYS[10...]      eleven for each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease, ARGV[2] how long the grant of a sent message lasts: as the caller knows them (A16)
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
 --   ARGV[5] the newest epoch that the caller knows   ARGV[6] n, then the names of the n declared resources
@@ -26,8 +28,8 @@
 --   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest, is_over: of _prelude.lua; the first two
 --   also of _newer.lua
 local call = redis.call
-local COMMON = 8 -- number of keys before those of the resources
-local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS = unpack(KEYS, 1, COMMON)
+local COMMON = 9 -- number of keys before those of the resources
+local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS, CLAIMS = unpack(KEYS, 1, COMMON)
 local LEASE = tonumber(ARGV[1])
 local RANK = #"255.1700000000000000" -- length of a ticket's rank: its urgency and its place
 local AT_ONCE = 50 -- overdue entries that one call ends: other calls wait for it

@@ -33,7 +33,7 @@ local function end_one(at, name, mine)
         call("ZADD", at.line, 0, waits.ticket_of(at, nonce))
     elseif session_of(at, nonce) then
         not_taken_up(at, nonce, mine.since)
-    else -- its message was sent, or it is a record from earlier claims
+    else -- its message was sent
         waits.dequeue(at, nonce)
     end
 end

@@ -33,19 +33,12 @@ local function grant(ticket, info, claims, home)
     local ends = parked and now + waits.TAKE_UP or GRANT_END
     for n, claim in ipairs(claims) do
         if n > 1 and holders.read(claim.at, GRANT .. nonce) then
-            holders.take_back(claim.at, nonce) -- from other claims: its weight would stay where this one is 1
+            holders.take_back(claim.at, nonce) -- one that is over, and that no call has ended
         end
         permits.write(claim.at, GRANT .. nonce, claim.weight, permit, ends)
         index.mark_in_use(claim.at, ends)
     end
     call("ZREM", home.line, ticket)
-    for n = 2, #claims do -- it may have records on the others, too, from earlier or later claims
-        local there, stood = waits.info(claims[n].at, nonce)
-        waits.step_out(claims[n].at, stood)
-        if there and there.session then
-            sessions.tell(there.session, claims[n].at, nonce, ends)
-        end
-    end
     if parked then
         call("ZADD", home.outbox, permit.token, nonce)
         index.mark_in_use(home, now)
@@ -63,36 +56,11 @@ local function elsewhere(claims, ticket)
     end
 end
 
--- H8: move a wait to the line of another resource. A record of its ticket there, mostly of a later refusal with other
--- claims, stays, with the more urgent of both ranks. But one without a message gives way to one that has one, which may
--- be the only message of the task that is left.
+-- H8: move a wait to the line of another resource.
 local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
-    local there, ticket = waits.info(other, nonce)
     waits.dequeue(home, nonce)
-    if payload and there and call("HEXISTS", other.payloads, nonce) == 0 then
-        head = ticket < head and ticket or head
-        waits.dequeue(other, nonce)
-        there, again = nil, true -- the one that stands there now may fit, or let others pass
-    end
-    if not there then
-        line.enqueue(other, head, info, payload)
-    elseif head < ticket then
-        call("HSET", other.tickets, nonce, head:sub(1, RANK) .. cmsgpack.pack(there))
-        for _, key in ipairs({other.line, other.aside, other.transit}) do
-            if call("ZREM", key, ticket) == 1 then
-                call("ZADD", key, 0, head)
-            end
-        end
-    end
-    local granted_until = call("ZSCORE", other.holders, GRANT .. nonce)
-    if granted_until then -- a granted wait is in no line
-        local session = (there or info).session
-        waits.step_out(other, waits.ticket_of(other, nonce))
-        if session then
-            sessions.tell(session, other, nonce, tonumber(granted_until))
-        end
-    end
+    line.enqueue(other, head, info, payload)
     index.mark_in_use(other, permits.rises_at(other)) -- O3
 end
 

@@ -98,9 +98,7 @@ function holding.held(claims, name)
     local found, permit = 0, nil
     for _, claim in ipairs(claims) do
         local mine = holders.read(claim.at, name)
-        if mine and not (permit and permit.token > mine.token) then -- two grants of one wait: the newer token counts
-            permit = mine
-        end
+        permit = permit or mine
         claim.restored = mine and mine.restored
         if mine and mine.weight == claim.weight and lives(claim, name, mine) then
             found = found + 1

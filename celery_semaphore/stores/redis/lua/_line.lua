@@ -22,6 +22,7 @@ function line.enqueue(at, ticket, info, payload)
     at.no_waiters = false
     -- First: a server without free memory refuses this.
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
+    call("HSET", CLAIMS, nonce, waits.claimed(info) .. " " .. info.claims)
     if before then
         waits.step_out(at, stood)
         waits.forget_name(at, before.name, nonce)
@@ -49,14 +50,15 @@ function line.return_held(at, ticket, info)
     index.mark_in_use(at, now)
 end
 
--- Put a wait whose grant was taken back into its line, and reap the resource: the next one may get the permit.
+-- A11: put a wait whose grant was taken back into its line, and reap the resource: the next one may get the permit.
 function line.put_back(at, nonce)
     local info, ticket = waits.info(at, nonce)
     if info and info.session then
         return line.return_held(at, ticket, info)
-    elseif info then
-        local stays = call("HEXISTS", at.payloads, nonce) == 1
-        call("ZADD", stays and at.line or at.transit, 0, ticket)
+    elseif info and call("HEXISTS", at.payloads, nonce) == 1 then
+        call("ZADD", at.line, 0, ticket)
+    elseif info then -- its message was sent
+        waits.dequeue(at, nonce)
     end
     index.mark_in_use(at, now)
 end

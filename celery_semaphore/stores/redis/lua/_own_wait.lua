@@ -14,14 +14,14 @@ for n, claim in ipairs(claims) do
 end
 
 -- The wait of the given ticket, or one that this holder began in a call that lost its answer.
-local own_wait = {nonce = records.nonce_of(ticket) or holder, kind = kind, refused_by = refused_by}
+local own_wait = {nonce = records.nonce_of(ticket) or holder, kind = kind, asked = asked, refused_by = refused_by}
 
 function own_wait.new_ticket()
     local urgency = math.max(0, math.min(255, priority))
     return string.format("%03d.%016.0f.", 255 - urgency, now) .. own_wait.nonce
 end
 
--- Delete the wait from all lines; return the message that it had parked, and its record.
+-- Delete the wait; return the message that it had parked, and its record.
 function own_wait.forget()
     local payload, info
     for _, at in ipairs(resources) do

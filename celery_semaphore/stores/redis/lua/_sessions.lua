@@ -36,8 +36,7 @@ function sessions.has_room(session)
     return not session or has_room[session]
 end
 
--- Return the entry of a grant. A ticket may stand in two lines, and be granted at each. A nonce may have a line feed,
--- the names of a session and of a resource have none.
+-- Return the entry of a grant. A nonce may have a line feed, the names of a session and of a resource have none.
 local function entry(session, at, nonce)
     return session .. "\n" .. at.name .. "\n" .. nonce
 end
@@ -62,8 +61,8 @@ function sessions.prolong(session, at, nonce, ends)
     call("ZADD", ENDS, "XX", ends, entry(session, at, nonce))
 end
 
--- Return the nonces of the session's waits that have a grant, each once, and a table with them as keys. Few grants of
--- all are overdue: to read those costs less than to look at the end of each.
+-- Return the nonces of the session's waits that have a grant, and a table with them as keys. Few grants of all are
+-- overdue: to read those costs less than to look at the end of each.
 function sessions.granted_to(session)
     local over, nonces, known = {}, {}, {}
     for _, one in ipairs(call("ZRANGEBYSCORE", ENDS, "-inf", now)) do
@@ -71,7 +70,7 @@ function sessions.granted_to(session)
     end
     for _, one in ipairs(call("ZRANGEBYLEX", GRANTS, range_of(session))) do
         local nonce = one:sub(one:find("\n", #session + 2, true) + 1)
-        if not over[one] and not known[nonce] then
+        if not over[one] then
             known[nonce] = true
             table.insert(nonces, nonce)
         end

@@ -15,24 +15,38 @@ function waits.info(at, nonce)
     end
 end
 
-local function more_urgent(one, other)
-    return one and (not other or one < other) and one or other
-end
-
--- Read the record of a wait on each resource of the call, into `info` and `stands` of the resource. Return the ticket
--- of the wait, or nil, with the most urgent rank of these records and of its grants: an operator may have promoted any
--- of them. `newest` is one of its grants, or nil if it has none.
-function waits.known_ticket(nonce, newest)
+-- Read the record of a wait, into `info` and `stands` of its resource. Return the ticket of the wait with its present
+-- rank, for an operator may have promoted it; or nil.
+function waits.known_ticket(nonce)
     local known
     for _, at in ipairs(resources) do
         if not at.no_waiters then
             at.info, at.stands = waits.info(at, nonce)
         end
-        local grant = newest and holders.read(at, GRANT .. nonce)
-        known = more_urgent(at.stands, known)
-        known = more_urgent(grant and grant.rank .. "." .. nonce, known)
+        known = known or at.stands
     end
     return known
+end
+
+-- Return the resources and weights of a wait as one text, the same in whatever order its caller names them.
+function waits.claimed(info)
+    local claimed = {}
+    for n, name in ipairs(info.names) do
+        claimed[n] = string.format("%s*%.0f", name, info.weights[name])
+    end
+    table.sort(claimed)
+    return table.concat(claimed, "+")
+end
+
+-- A19: return the claims of the wait, as its caller wrote them, if they are others than these; else nil.
+function waits.other_claims(nonce, info)
+    local claimed, claims = (call("HGET", CLAIMS, nonce) or ""):match("^(%S+) (.*)$")
+    return claimed and claimed ~= waits.claimed(info) and claims or nil
+end
+
+-- Return whether the message of this wait was sent, with a grant that no call has ended.
+function waits.was_sent(at, nonce, info)
+    return not info.session and call("HEXISTS", at.payloads, nonce) == 0 and call("ZSCORE", at.holders, GRANT .. nonce)
 end
 
 -- Delete the name of a parked message, unless another wait has it by now: a sender may reuse a task id.
@@ -59,19 +73,36 @@ function waits.send_off(at, ticket, info)
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
 end
 
+local function delete_message(at, nonce, info)
+    if call("HDEL", at.payloads, nonce) == 1 then
+        call("ZREM", at.outbox, nonce)
+        waits.forget_name(at, info.name, nonce)
+    end
+end
+
 -- Delete a wait, with its message and its grant in the session's list.
 function waits.dequeue(at, nonce)
     local info, ticket = waits.info(at, nonce)
     waits.step_out(at, ticket)
     call("ZREM", at.due, nonce)
-    if call("HDEL", at.payloads, nonce) == 1 then
-        call("ZREM", at.outbox, nonce)
-        waits.forget_name(at, info.name, nonce)
-    end
+    delete_message(at, nonce, info)
     if info and info.session then
         sessions.tell(info.session, at, nonce)
     end
-    call("HDEL", at.tickets, nonce)
+    if call("HDEL", at.tickets, nonce) == 1 then
+        call("HDEL", CLAIMS, nonce)
+    end
+end
+
+-- Delete the message of a granted wait; its record stays for as long as its grant.
+function waits.send(at, nonce)
+    local info, ticket = waits.info(at, nonce)
+    if info then
+        delete_message(at, nonce, info)
+        call("ZREM", at.due, nonce)
+        info.name, info.ends = "", nil
+        call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
+    end
 end
 
 -- Return whether this wait is in line or set aside.

@@ -8,7 +8,7 @@ for _, at in ipairs(resources) do
 end
 local grant, whole = holding.held(claims, GRANT .. own_wait.nonce)
 whole = whole and not own_wait.refused_by
-local known = waits.known_ticket(own_wait.nonce, grant) or ticket ~= "" and ticket or own_wait.new_ticket()
+local known = waits.known_ticket(own_wait.nonce) or ticket ~= "" and ticket or own_wait.new_ticket()
 ticket = messages.begins_anew() and own_wait.new_ticket() or known -- A15
 messages.carried = messages.carried ~= "" and ticket or ""
 local permit, complete = holding.held(claims, holder)
@@ -22,6 +22,10 @@ for n, claim in ipairs(claims) do
         permits.no_room(claim)
         return own_wait.refuse(n, "released")
     end
+end
+local other_claims = waits.other_claims(own_wait.nonce, own_wait.asked)
+if other_claims then -- A19
+    return {epoch, "other claims", other_claims}
 end
 
 local run = messages.run()
@@ -40,7 +44,7 @@ if run then -- A8, A9
 end
 
 for _, claim in ipairs(claims) do
-    -- A10, E8: the holder takes it up; A11: it was made for other claims, before the task changed, or must not run now
+    -- A10, E8: the holder takes it up; A11: it has ended on some of its claims, or with its epoch, or must not run now
     if grant then
         holders.take_back(claim.at, own_wait.nonce)
         if not whole then

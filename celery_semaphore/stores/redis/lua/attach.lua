@@ -10,40 +10,41 @@ for n, at in ipairs(resources) do
     claims[n] = {at = at, weight = tonumber(arg(6 + 2 * n))}
     asked.names[n], asked.limits[at.name] = at.name, tonumber(arg(5 + 2 * n))
     asked.weights[at.name] = claims[n].weight
+end
+local nonce = records.nonce_of(ticket)
+local other_claims = waits.other_claims(nonce, asked)
+if other_claims then -- A19
+    return {epoch, "other claims", other_claims}
+end
+for _, at in ipairs(resources) do
     expiry.end_overdue(at)
 end
--- A grant does not count if it ended on one claim or has another weight: the room may be taken.
-local nonce = records.nonce_of(ticket)
+-- A grant does not count if it ended on one claim: the room may be taken.
 local granted, whole = holding.held(claims, GRANT .. nonce)
-ticket = waits.known_ticket(nonce, granted) or ticket
+ticket = waits.known_ticket(nonce) or ticket
 for _, at in ipairs(resources) do
     home = at.stands and at or home
 end
 local before = home.info
-local unsent = before and call("HEXISTS", home.payloads, nonce) == 0
-if before and before.session then
+local is_held = before and before.session
+if is_held then
     sessions.tell(before.session, home, nonce) -- E3: the worker that takes the outbox sends it
 end
 -- A ticket that was deleted meanwhile returns to its place: its message must not be lost.
 line.enqueue(home, ticket, asked, payload)
 for _, claim in ipairs(granted and not whole and claims or {}) do
-    local was_here = holders.read(claim.at, GRANT .. nonce)
     holders.take_back(claim.at, nonce)
-    if was_here and claim.at ~= home then -- a record of other claims
-        line.put_back(claim.at, nonce)
-    end
 end
 if whole then
     waits.step_out(home, ticket)
 else -- an earlier end, or a grant that ended, has left its entry
     call("ZREM", home.outbox, nonce)
 end
-if whole and unsent then -- E3
+if whole and is_held then -- E3
     for _, claim in ipairs(claims) do
         call("ZADD", claim.at.holders, now + waits.TAKE_UP, GRANT .. nonce)
     end
-    -- Of two grants the one on this resource: `take` compares the token with that grant.
-    call("ZADD", home.outbox, holders.read(home, GRANT .. nonce).token, nonce)
+    call("ZADD", home.outbox, granted.token, nonce)
     index.mark_in_use(home, now)
 end
 return hand_on.answer()

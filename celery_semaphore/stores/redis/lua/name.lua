@@ -33,32 +33,34 @@ local function may_stay(at, ticket, nonce, info)
     return info.epoch == epoch and not call("ZSCORE", at.transit, ticket)
 end
 
+-- Return where the wait stands; or nil for an unknown one, and for one that was sent with a grant that is over.
+local function standing_at(at, nonce)
+    local known, stands = waits.info(at, nonce)
+    if not known or waits.was_sent(at, nonce, known) and is_over(granted_until(at, nonce), true) then
+        return nil
+    elseif known.session ~= session then -- N4
+        return "e"
+    elseif not may_stay(at, stands, nonce, known) then -- N2
+        holders.take_back(at, nonce) -- as E7, which ends those of the other claims
+        known.epoch = epoch
+        line.return_held(at, stands, known)
+    end
+    return "w" -- N3
+end
+
 local function name(ticket, info, ats)
     local nonce = records.nonce_of(ticket)
-    for n = #ats, 1, -1 do
-        local at = ats[n]
-        local known, stands = waits.info(at, nonce)
-        if known and known.session ~= session then -- N4
-            return "e"
-        elseif known and not may_stay(at, stands, nonce, known) then -- N2
-            holders.take_back(at, nonce) -- as E7, which ends those of the other claims
-            known.epoch = epoch
-            line.return_held(at, stands, known)
-        end
-        if known then -- N3
-            return "w"
-        end
+    if waits.other_claims(nonce, info) then -- N4, A19
+        return "e"
     end
-    local overdue = {}
     for _, at in ipairs(ats) do
-        local ends = granted_until(at, nonce)
-        if ends > now or ends > 0 and in_grace then -- N4: its message was sent
-            return "e"
-        elseif ends > 0 then
-            table.insert(overdue, at)
+        local found = standing_at(at, nonce)
+        if found then
+            return found
         end
     end
-    for _, at in ipairs(overdue) do
+    for _, at in ipairs(ats) do
+        waits.dequeue(at, nonce)
         holders.take_back(at, nonce) -- its end would put this wait in transit (E7)
     end
     line.enqueue(ats[1], ticket, info) -- N1

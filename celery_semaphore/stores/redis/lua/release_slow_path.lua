@@ -7,7 +7,9 @@ for _, at in ipairs(resources) do
     if at.held_for and call("EXISTS", at.tickets) == 1 then
         call("HSET", at.ledger, "latest", at.held_for)
     end
-    if call("HEXISTS", at.tickets, wait) == 1 and (nonce or call("HEXISTS", at.payloads, wait) == 0) then
+    local info = waits.info(at, wait)
+    local is_unheard = info and call("HEXISTS", at.payloads, wait) == 0 and not waits.was_sent(at, wait, info)
+    if info and (nonce or is_unheard) then
         waits.dequeue(at, wait)
         given_up = wait
     end

@@ -25,12 +25,9 @@ end
 
 -- Return the grant of this permit, if the store lost only its take-up: a replica lags.
 local function its_grant(one)
-    for _, at in ipairs(resources) do -- of two grants the permit has the newer token
-        local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))
-        if grant and holders.read(at, grant) then
-            return grant
-        end
-    end
+    local at = one.claims[1].at
+    local grant = call("HGET", at.ledger, string.format("for:%.0f", one.permit.token))
+    return grant and holders.read(at, grant) and grant
 end
 
 -- Delete the grant, which became the holder's permit, and its wait, for its message was delivered.

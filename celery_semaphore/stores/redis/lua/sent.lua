@@ -9,10 +9,11 @@ for _, at in ipairs(resources) do
     local granted = grant and grant.token == token
     local ended = token == 0 and not grant
         and not waits.is_in_line(at, nonce) and tonumber(call("ZSCORE", at.due, nonce)) == until_when
-    if granted or ended then -- first: then a server without free memory accepts the rest
+    if ended then
         waits.dequeue(at, nonce)
     end
     if granted then
+        waits.send(at, nonce) -- first: then a server without free memory accepts the rest
         call("ZADD", at.holders, now + (arg(4) and 0 or waits.TAKE_UP), GRANT .. nonce)
     end
     holders.update_index(at, arg(4) and now)

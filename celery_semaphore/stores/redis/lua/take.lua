@@ -14,7 +14,6 @@ local function take(nonce, token, info, ticket)
     call("ZREM", at.outbox, nonce)
     local grant, payload = holders.read(at, GRANT .. nonce), call("HGET", at.payloads, nonce)
     local ended = token == 0 and not waits.is_in_line(at, nonce)
-    -- A later grant may be for another message of this wait, on another resource.
     if payload and (ended or grant and grant.token == token) then
         local ends = grant and grant.ends or tonumber(call("ZSCORE", at.due, nonce))
         table.insert(grants, {ticket, grant and grant.token or 0, ends, info.claims, payload})
