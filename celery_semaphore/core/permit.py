@@ -31,11 +31,12 @@ class Claim:
 
 
 class OtherClaims(SemaphoreError):
-    """The wait of this ticket has other ``claims``: nothing was done, ask again with these."""
+    """The wait of this ``ticket`` has other ``claims``: nothing was acquired, ask again with these."""
 
-    def __init__(self, claims: tuple[Claim, ...]) -> None:
+    def __init__(self, ticket: Ticket, claims: tuple[Claim, ...]) -> None:
         names = ", ".join(repr(claim.semaphore) for claim in claims)
         super().__init__(f"the task waits for a permit of {names}, with other claims than these")
+        self.ticket = ticket
         self.claims = claims
 
 

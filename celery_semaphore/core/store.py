@@ -96,6 +96,7 @@ class Store(Protocol):
         that was released or declared dead is refused for good. If a task has several messages, one runs: while its
         holder has a permit, the others and its own redelivery are refused for now, and for good once it was released
         with its ``message_id``. If it never is, another message may run, and its own redelivery begins a new wait.
+        A wait keeps its claims: ``OtherClaims`` is raised for others than those of the ticket's wait.
         """
 
     def attach(
@@ -111,7 +112,7 @@ class Store(Protocol):
         """Attach its message to a parked ticket, which from now on can be granted, perhaps at once.
 
         ``end`` can end the wait by its ``name``; it ends by itself after ``ends_in`` seconds. ``broker`` is the name of
-        the broker that the message belongs to; an empty one belongs to any.
+        the broker that the message belongs to; an empty one belongs to any. It raises ``OtherClaims`` as ``acquire``.
         """
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:

@@ -19,6 +19,8 @@ NAMED = ("-k", "with_other_claims_is_elsewhere")
 UNHEARD = ("-k", "late_release_leaves")
 SENT = ("-k", "that_was_sent_keeps_its_claims")
 INTERRUPTED = "tests/stores/test_interrupted_hand_ons.py"
+GATE = ("tests/worker/pool_process/test_gate.py",)
+KEPT_CLAIMS = ("worker/pool_process/kept_claims",)
 RACE = ("tests/stores/postgresql/test_waits.py", "-k", "into_line_at_once")
 
 NEWEST = ("a wait takes the claims of its last delivery", "they are the task's by now")
@@ -194,7 +196,7 @@ MUTANTS = (
         "of two calls at once the second one is not told, when it is refused",
         "the other one finds its wait later",
         "v1/refuse.sql",
-        "        PERFORM celery_semaphore.v1_check_claims((_a.ticket).nonce, _a.resources, _a.weights, true);\n",
+        "        PERFORM celery_semaphore.v1_check_claims((_a.ticket).nonce, _a.resources, _a.weights, tries);\n",
         "        NULL;\n",
         tests=RACE,
     ),
@@ -202,7 +204,7 @@ MUTANTS = (
         "of two calls at once the second one is not told, when it is attached",
         "the other one finds its wait later",
         "v1/attach.sql",
-        "        PERFORM celery_semaphore.v1_check_claims(_ticket.nonce, _parked.resources, _parked.weights, true);\n",
+        "        PERFORM celery_semaphore.v1_check_claims(_ticket.nonce, _parked.resources, _parked.weights, tries);\n",
         "        NULL;\n",
         tests=RACE,
     ),
@@ -225,10 +227,90 @@ MUTANTS = (
     worker(
         "the limits of a wait are kept, too",
         "they are a part of its claims",
+        *KEPT_CLAIMS,
+        "limit=limits.get(claim.resource, claim.limit)",
+        "limit=claim.limit",
+        *GATE,
+    ),
+    worker(
+        "all keys have the limit that the task declares",
+        "it is one semaphore",
+        *KEPT_CLAIMS,
+        "{claim.resource: claim.limit for claim in own}",
+        "{kept[0].resource: claim.limit for claim in own}",
+        *GATE,
+    ),
+    worker(
+        "a wait is kept whatever it weighs",
+        "it is set aside, and an operator may raise the limit",
+        *KEPT_CLAIMS,
+        "    if any(",
+        "    if False and any(",
+        *GATE,
+    ),
+    worker(
+        "a wait that could never run is left where it stands",
+        "the task has other claims by now",
         "worker/pool_process/gate",
-        "        kept = _with_limits_of(claims, others.claims)\n",
-        "        kept = others.claims\n",
-        "tests/worker/pool_process/test_gate.py",
+        "            process.store.release(ends.ticket, ends.claims)\n",
+        "            pass\n",
+        *GATE,
+    ),
+    worker(
+        "a limit of 0 ends a wait",
+        "all weights are above it",
+        *KEPT_CLAIMS,
+        " or (claim.limit == 0 and asked_again):",
+        ":",
+        *GATE,
+    ),
+    worker(
+        "a limit of 0 ends no wait",
+        "it is one of this moment",
+        *KEPT_CLAIMS,
+        " or (claim.limit == 0 and asked_again):",
+        " or claim.limit == 0:",
+        *GATE,
+    ),
+    lua(
+        "a call that is sent to other claims leaves what it has written",
+        "the next call of that key finds it",
+        "acquire_slow_path",
+        "        holders.update_index(at)\n    end\n    return {epoch",
+        "    end\n    return {epoch",
+        tests=("tests/stores/test_redis.py", "-k", "none_stays_of_a_call"),
+    ),
+    postgresql(
+        "waits are named in the order of their session",
+        "all are in one transaction",
+        "sessions.py",
+        "sorted(waits[:NAMED], key=lambda wait: wait.ticket.nonce)",
+        "list(waits[:NAMED])",
+        tests=(RACE[0], "-k", "in_another_order"),
+    ),
+    postgresql(
+        "a call fails where another had the wait, when it is refused",
+        "its worker tries again",
+        "v1/refuse.sql",
+        "FOR tries IN 1..2 LOOP",
+        "FOR tries IN 2..2 LOOP",
+        tests=(RACE[0], "-k", "tries_again"),
+    ),
+    postgresql(
+        "a call fails where another had the wait, when it is attached",
+        "its worker tries again",
+        "v1/attach.sql",
+        "FOR tries IN 1..2 LOOP",
+        "FOR tries IN 2..2 LOOP",
+        tests=(RACE[0], "-k", "tries_again"),
+    ),
+    postgresql(
+        "a grant that ends at another resource takes the message along",
+        "the message was sent",
+        "v1/resource.sql",
+        "WHERE w.id = gone.id AND w.resource = _name;\n        END IF;",
+        "WHERE w.id = gone.id;\n        END IF;",
+        tests=(ON_POSTGRESQL[0], "-k", "outlives_a_look"),
     ),
     worker(
         "what was asked first is released",

@@ -77,7 +77,7 @@ POSTGRES = (
         "a parked wait stays its session's",
         "its worker parked it",
         "v1/attach.sql",
-        "w.outbox AND _granted,\n        session = excluded.session, keeps = excluded.keeps -- no session: it is always reachable\n",
+        "w.outbox AND _granted,\n            session = excluded.session, keeps = excluded.keeps -- no session: it is always reachable\n",
         "w.outbox AND _granted\n",
         noticed_by="is_parked_needs",
     ),

@@ -266,9 +266,9 @@ RELEASING = [
         "worker/pool_process/gate",
         "    observer.asked(headers.holder, claims)\n"
         "    since = time.monotonic()\n"
-        "    answer = _answered(task, limiter, claims, headers, policy)\n",
+        "    answer = _answered(task, limiter, claims, headers, policy, ends=ends)\n",
         "    since = time.monotonic()\n"
-        "    answer = _answered(task, limiter, claims, headers, policy)\n"
+        "    answer = _answered(task, limiter, claims, headers, policy, ends=ends)\n"
         "    observer.asked(headers.holder, claims)\n",
         f"{BEFORE}[early-SUCCESS-after acquire]",
     ),

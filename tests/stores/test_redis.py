@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Kind, MessageId, OtherClaims, Permit, Reason, Renewal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.encoding import resource_claims
 from celery_semaphore.stores.redis import RedisStore, scripts
@@ -435,6 +435,20 @@ class TestPauses:
 
 
 class TestLedger:
+    def test_none_stays_of_a_call_that_was_sent_to_other_claims(
+        self, server: RedisServer, store: RedisStore
+    ) -> None:
+        """A19, after A4 has noted its limit: nobody may ever use that key."""
+        store.acquire(claim(), "a")
+        ticket = refusal_of(store.acquire(claim(), "b", PARK)).ticket
+        with server.client() as client:
+            before = set(client.keys())
+            with pytest.raises(OtherClaims):
+                store.acquire(claim(of="new"), "b2", Wait(Kind.PARK, ticket))
+            left = set(client.keys()) - before
+            assert [key for key in left if client.pttl(key) < 0] == []
+            assert left
+
     def test_nothing_is_left_in_it_of_grants_that_ended(
         self, server: RedisServer, store: RedisStore
     ) -> None:

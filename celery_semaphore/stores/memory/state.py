@@ -272,7 +272,7 @@ class MemoryState:
     def check_claims(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         """A19: raise ``OtherClaims`` if the wait of this ticket has other claims."""
         if (at := self.place_of(nonce)) and not at.tickets[nonce].claims_the_same(wanted):
-            raise OtherClaims(at.tickets[nonce].claims)
+            raise OtherClaims(at.tickets[nonce].ticket, at.tickets[nonce].claims)
 
     def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> Resource | None:
         """Return which of these resources has the record of this wait."""

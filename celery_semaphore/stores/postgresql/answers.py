@@ -27,9 +27,9 @@ from .names import original
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by = answer
-    if reason == "other claims":  # A19
-        raise OtherClaims(unpacked(ticket))
+    reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by, others = answer
+    if others is not None:  # A19
+        raise OtherClaims(ticket_of(original(ticket)), unpacked(others))
     resource = wanted[int(n) - 1].resource
     return Refusal(
         next(claim for claim in claims if claim.resource == resource),

@@ -17,7 +17,8 @@ from ...core.formats import NewerFormat
 from ...core.permit import OtherClaims
 from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 from ..durations import OtherLease
-from ..encoding import unpacked
+from ..encoding import ticket_of, unpacked
+from .names import original
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +192,8 @@ def translated() -> Iterator[None]:
         if error.sqlstate == NEWER:
             raise NewerFormat("the store", int(reason)) from error
         if error.sqlstate == OTHER_CLAIMS:
-            raise OtherClaims(unpacked(reason)) from error
+            ticket = ticket_of(original(error.diag.message_detail or ""))
+            raise OtherClaims(ticket, unpacked(reason)) from error
         if error.sqlstate == OTHER_LEASE:
             lease, take_up = reason.split()
             raise OtherLease(int(lease), int(take_up)) from error

@@ -50,7 +50,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
 def check_claims(answer: list[Any]) -> None:
     """A19: raise ``OtherClaims`` if the wait of the call's ticket has other claims."""
     if answer[1:2] == [b"other claims"]:
-        raise OtherClaims(unpacked(answer[2]))
+        raise OtherClaims(ticket_of(text(answer[3])), unpacked(answer[2]))
 
 
 def grant(answer: list[Any]) -> Grant:

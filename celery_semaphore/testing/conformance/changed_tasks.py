@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ...core.permit import Kind, MessageId, OtherClaims, Reason, Refusal, Wait
+from ...core.permit import Kind, MessageId, OtherClaims, Permit, Reason, Refusal, Wait
 from ...core.session import GRANT_S, HeldWait, Standing
 from .acquisition import admitted, came_back, claim, named, parked, refused, why
 from .calling import granted
@@ -57,6 +57,7 @@ def is_sent_to(
     for kind in (Kind.PARK, Kind.REQUEUE):
         with pytest.raises(OtherClaims) as error:
             store.acquire(changed, "came back", Wait(kind, ticket), message)
+        assert ticket is None or error.value.ticket.nonce == ticket.nonce
         told.append(error.value.claims)
     assert seen() == before
     assert told[0] == told[1]
@@ -130,6 +131,25 @@ class ChangedTasks(Suite):
         first = store.acquire(BOTH, "b", Wait(Kind.REQUEUE), FIRST)
         assert isinstance(first, Refusal)
         assert is_sent_to(store, claim(2, weight=2), None, AGAIN) == tuple(BOTH)
+
+    @pytest.mark.parametrize("header", [True, False])
+    def test_what_is_told_ends_a_wait_that_could_never_run(
+        self, store: Store, *, header: bool
+    ) -> None:
+        """A deploy lowered limit and weight together; then its task gets the new claims, at its old place."""
+        old, new = claim(4, weight=4), claim(2, weight=2)
+        admitted(store, old, "a")
+        first = store.acquire(old, "b", Wait(Kind.REQUEUE), FIRST)
+        assert isinstance(first, Refusal)
+        wait = Wait(Kind.REQUEUE, first.ticket if header else None)
+        with pytest.raises(OtherClaims) as told:
+            store.acquire(new, "b2", wait, AGAIN)
+        store.release(told.value.ticket, told.value.claims)
+        again = store.acquire(new, "b2", wait, AGAIN)
+        assert isinstance(again, Refusal)
+        assert again.ticket == first.ticket
+        store.release("a", old)
+        assert isinstance(store.acquire(new, "b3", wait, AGAIN), Permit)
 
     def test_a_caller_that_would_not_wait_leaves_the_wait_as_it_is(self, store: Store) -> None:
         store.ask(S)

@@ -30,6 +30,19 @@ PARK = Wait(Kind.PARK)
 
 
 class Parking(Suite):
+    def test_a_message_outlives_a_look_at_its_other_resource(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Its grant is over at both resources, and a call comes to the one where it has no record."""
+        both = claim() + claim(of="disk")
+        admitted(store, both, "a")
+        parked(store, both, "b")
+        store.take(store.release("a", both).outgoing)  # and who took it dies
+        clock.advance(TAKE_UP)
+        admitted(store, claim(of="disk"), "c")
+        store.release("c", claim(of="disk"))
+        assert messages(reaped(store)) == [b"b"]
+
     def test_a_release_hands_on_to_the_first(self, store: Store, clock: Clock) -> None:
         admitted(store, claim(key="k"), "a")
         ticket = parked(store, claim(key="k"), "b")

@@ -47,8 +47,11 @@ class Ledger:
     def asked(self, holder: str, claims: Sequence[Claim]) -> None:
         """Record that the store will be asked: release at the end, whatever the answer is.
 
-        It may be asked again for other claims (A19), after an answer that changed nothing.
+        It may be asked again for other claims (A19), after an answer that acquired nothing.
         """
+        # A signal handler that interrupts this before its last line may enter the next two notes as well, of other
+        # claims and of their permit: then the claims are the first ones again, and the permit lasts until its lease
+        # ends, for it is released on these. The note of a permit would have to name its claims, for each task.
         delivery = self._deliveries.setdefault(holder, Delivery(holder, tuple(claims)))
         if delivery.permit is None:
             delivery.claims = tuple(claims)

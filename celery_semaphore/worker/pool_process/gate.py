@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...core.events import PermitAcquiredEvent
@@ -29,6 +28,7 @@ from ..messages.header_names import FANOUT, OUTCOME, PENDING_RELEASE
 from ..messages.headers import Headers
 from .acquired import Acquired, seconds_waited
 from .eager import acquire_here
+from .kept_claims import instead
 from .pending_release import PendingRelease
 from .permit import TaskPermit, permit_of
 from .postrun import watch_ends
@@ -98,7 +98,13 @@ def _refuse_headers(task: BoundTask) -> None:
 
 
 def _acquire(
-    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask,
+    limiter: Limiter,
+    claims: Sequence[Claim],
+    headers: Headers,
+    policy: WaitPolicy,
+    *,
+    ends: OtherClaims | None,
 ) -> Permit:
     if headers.holder is None:
         msg = f"task {task.name} came by a Request class without LimitedRequest: {task.Request!r}"
@@ -127,7 +133,7 @@ def _acquire(
     task.request.__dict__[PENDING_RELEASE] = pending
     observer.asked(headers.holder, claims)
     since = time.monotonic()
-    answer = _answered(task, limiter, claims, headers, policy)
+    answer = _answered(task, limiter, claims, headers, policy, ends=ends)
     if isinstance(answer, Refusal):
         raise _sent_away(task, limiter, answer, claims, policy, keeps=headers.keeps)
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
@@ -139,20 +145,15 @@ def _acquire(
 
 
 def _acquire_kept(
-    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask, limiter: Limiter, own: Sequence[Claim], headers: Headers, policy: WaitPolicy
 ) -> Permit:
-    """Acquire; if the task waits with other claims, note these instead, and acquire them (A19)."""
-    try:
-        return _acquire(task, limiter, claims, headers, policy)
-    except OtherClaims as others:
-        kept = _with_limits_of(claims, others.claims)
-        return _acquire_kept(task, limiter, kept, headers, policy)
-
-
-def _with_limits_of(claims: Sequence[Claim], kept: Sequence[Claim]) -> list[Claim]:
-    """Return the claims that a wait has kept, with the limits that the task declares now."""
-    limits = {claim.semaphore: claim.limit for claim in claims}
-    return [replace(claim, limit=limits.get(claim.semaphore, claim.limit)) for claim in kept]
+    """Acquire; if the task waits with other claims, note these instead, and acquire them, or end that wait (A19)."""
+    claims, ends = own, None
+    while True:
+        try:
+            return _acquire(task, limiter, claims, headers, policy, ends=ends)
+        except OtherClaims as others:
+            claims, ends = instead(own, others)
 
 
 def _tell_end_of_wait(
@@ -165,9 +166,15 @@ def _tell_end_of_wait(
 
 
 def _answered(
-    task: BoundTask, limiter: Limiter, claims: Sequence[Claim], headers: Headers, policy: WaitPolicy
+    task: BoundTask,
+    limiter: Limiter,
+    claims: Sequence[Claim],
+    headers: Headers,
+    policy: WaitPolicy,
+    *,
+    ends: OtherClaims | None,
 ) -> Answer:
-    """Acquire from the store, and note in the breaker whether the store answered."""
+    """End that wait, acquire from the store, and note in the breaker whether the store answered."""
     process, holder = limiter.process, str(headers.holder)
     try:
         priority = headers.priority(
@@ -175,6 +182,8 @@ def _answered(
         )
         keeps = limiter.redelivered_after
         wait = policy.wait(headers.ticket, priority, headers.session, keeps)
+        if ends is not None:  # what it hands on is found by the next question, or sweep
+            process.store.release(ends.ticket, ends.claims)
         answer = process.store.acquire(claims, holder, wait, headers.message_id)
     except StoreUnavailable as error:
         process.breaker.failed(error)

@@ -27,7 +27,7 @@ LINE = """
 INSERT INTO celery_semaphore.waiter
     (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits, claims, due,
      name, session, epoch)
-SELECT celery_semaphore.v1_digest('api', 'n' || n), 'api', 255, n, 'n' || n, 'in_line', false, 'requeue', 1, 1, '{api}', '{1}',
+SELECT celery_semaphore.v1_wait_id('n' || n), 'api', 255, n, 'n' || n, 'in_line', false, 'requeue', 1, 1, '{api}', '{1}',
     '{1}', '', 0, '', '%s', coalesce((SELECT e.id FROM celery_semaphore.epoch AS e), 0)
 FROM generate_series(1, %d) AS n
 """

@@ -20,7 +20,7 @@ from tests.support.process import wait_until
 
 from ..conftest import refusal_of
 from .conftest import OpenAt
-from .life import API, DISK, EVERY_ROW, LEASE, TAKE_UP, Life, Side
+from .life import API, DISK, EVERY_ROW, LEASE, TAKE_UP, Life, Side, or_other_claims
 
 CALLS = 2_500
 CRASH = b"""
@@ -260,6 +260,22 @@ def test_several_of_which_one_is_paused(course: Course) -> None:
     course.release_both("a")
     course.call(lambda store: store.pause(DISK, 30.0), "pause")
     course.acquire_both("b")
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_one_that_waits_elsewhere(course: Course, *, full: bool) -> None:
+    """A19: it lost its answer, and its task has changed since; whether there is room for that or not."""
+    course.acquire_both("a")
+    course.release_both("a")
+    course.acquire("b")
+    course.refused("c")
+    disk, wait = [Claim(DISK, None, 1)], Wait(Kind.REQUEUE, session="one")
+    for holder in ("d", "c") if full else ("c",):
+        answer = course.call(
+            lambda store: or_other_claims(store.acquire, disk, holder, wait),  # noqa: B023
+            f"acquire {holder}",
+        )
+    assert answer == (CLAIM,)
 
 
 def granted(course: Course) -> Ticket:

@@ -1,5 +1,6 @@
 """One wait has one record, whatever an operator does to its priority, and whoever brings its ticket."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -256,3 +257,54 @@ def test_two_calls_put_a_wait_into_line_at_once(
                 answer.result()
             assert error.value.claims == tuple(DISK)
     assert (waits(store), store.snapshot("disk").waiting) == ([], 1)
+
+
+def test_two_sessions_name_the_same_waits_in_another_order(
+    opened: Opened, server: PostgresServer
+) -> None:
+    """Each with its own claims; here a client is the other one, in the middle of its call."""
+    store, _ = opened
+    admitted(store, DISK, "y")
+    named_waits = [HeldWait(requeued(store, DISK, holder), tuple(claim())) for holder in "bc"]
+    its = "INSERT INTO celery_semaphore.waiter SELECT * FROM its WHERE nonce = %s"
+    with server.client() as client, ThreadPoolExecutor() as others:
+        client.execute("CREATE TEMP TABLE its AS TABLE celery_semaphore.waiter")
+        client.execute("DELETE FROM celery_semaphore.waiter")
+        with client.transaction():
+            client.execute(its, ["b"])
+            answer = others.submit(store.name, "s", named_waits[::-1])
+            wait_until(lambda: server.run("SELECT 1 FROM pg_locks WHERE NOT granted"), 5)
+            client.execute(its, ["c"])
+        assert set(answer.result().values()) == {Standing.ELSEWHERE}
+
+
+@pytest.fixture
+def another_had_the_wait(server: PostgresServer) -> Iterator[None]:
+    """Let the first insert find the row of another call, which is gone again when its claims are read."""
+    server.run(
+        "CREATE SEQUENCE turn",
+        """
+        CREATE FUNCTION another_had_it() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RETURN CASE WHEN nextval('public.turn') > 1 THEN NEW END; END $$
+        """,
+        """
+        CREATE TRIGGER another_had_it BEFORE INSERT ON celery_semaphore.waiter
+        FOR EACH ROW EXECUTE FUNCTION another_had_it()
+        """,
+    )
+    yield
+    server.run("DROP FUNCTION another_had_it CASCADE", "DROP SEQUENCE turn")
+
+
+@pytest.mark.usefixtures("another_had_the_wait")
+def test_a_call_tries_again_where_another_had_the_wait(
+    opened: Opened, server: PostgresServer
+) -> None:
+    """No worker takes its store for a failing one."""
+    store, _ = opened
+    admitted(store, claim(), "a")
+    ticket = requeued(store, claim(), "b")
+    assert waits(store) == [ticket]
+    server.run("SELECT setval('turn', 1, false)", "DELETE FROM celery_semaphore.waiter")
+    assert not store.attach(ticket, claim(), b"b")
+    assert waits(store) == [ticket]

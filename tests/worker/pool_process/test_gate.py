@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -161,36 +162,91 @@ def receiver_of(seen: list[str]) -> Any:
     return acquired
 
 
-def test_a_task_that_waits_keeps_its_claims(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A19: note the claims of its wait, with the limit that is declared now, and ask again; then release those."""
-    task, limiter = limited(app, key=lambda: "changed", limit=2), limiter_of(app)
-    store, kept = limiter.process.store, (Claim("one", "kept", 1),)
-    assert isinstance(store.acquire(kept, "busy"), Permit)
-    waits = store.acquire(kept, "x:0", Wait(Kind.REQUEUE))
+KEPT, OWN = Claim("one", "kept", 1), Claim("one", "now", 3)
+
+
+@dataclass
+class Calls:
+    """What a delivery noted, got and released."""
+
+    asked: list[list[Claim]]
+    permits: list[Permit]
+    released: list[tuple[str, Sequence[Claim]]]
+
+
+def come_back(
+    app: Celery, patch: pytest.MonkeyPatch, waits_for: Claim, *, full: bool = True, **options: Any
+) -> Calls:
+    """Deliver a task that waits for this claim, and has its options by now."""
+    task, calls = limited(app, **options), Calls([], [], [])
+    process = limiter_of(app).process
+    if full:
+        assert isinstance(process.store.acquire([waits_for], "busy"), Permit)
+    process.store.set_limit(0, waits_for.resource)
+    waits = process.store.acquire([waits_for], "x:0", Wait(Kind.REQUEUE))
+    process.store.set_limit(None, waits_for.resource)
     assert isinstance(waits, Refusal)
     assert waits.ticket
-    asked: list[list[Claim]] = []
-    note = limiter.process.ledger.asked
+    note = process.ledger.asked
 
     def noted(holder: str, claims: Sequence[Claim]) -> None:
-        asked.append(list(claims))
+        calls.asked.append(list(claims))
         note(holder, claims)
 
-    monkeypatch.setattr(limiter.process.ledger, "asked", noted)
-    released: list[tuple[str, tuple[Claim, ...]]] = []
-    monkeypatch.setattr(
-        limiter.process.releaser, "release", lambda *call: released.append(call[:2])
-    )
-    permits: list[Permit] = []
-
     def receive(permit: Permit, **_: Any) -> None:
-        permits.append(permit)
+        calls.permits.append(permit)
 
+    patch.setattr(process.ledger, "asked", noted)
+    patch.setattr(process.releaser, "release", lambda *call: calls.released.append(call[:2]))
     permit_acquired.connect(receive, sender=task)
     delivered(task, **{HELD_TICKET: waits.ticket.text})
-    assert asked == [
-        [Claim("one", "changed", 2)],
-        [Claim("one", "kept", 2)],
-    ]
-    assert [permit.claims for permit in permits] == [(Claim("one", "kept", 2),)]
-    assert released == [("x:1", (Claim("one", "kept", 2),))]
+    return calls
+
+
+def test_a_task_that_waits_keeps_its_claims(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A19: note the claims of its wait, with the limit that is declared now, and ask again; then release those."""
+    two = (replace(KEPT, limit=2), Claim("one", "kept", 2, weight=2))
+    calls = come_back(app, monkeypatch, two[1], full=False, key=lambda: "kept", limit=2)
+    assert calls.asked == [[two[0]], [two[1]]]
+    assert [permit.claims for permit in calls.permits] == [(two[1],)]
+    assert calls.released == [("x:1", (two[1],))]
+
+
+def test_the_limit_of_another_key_is_not_that_of_the_wait(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callable gives each key its own limit."""
+    with pytest.raises(Refused):
+        come_back(app, monkeypatch, KEPT, key=lambda: "now", limit=3)
+
+
+def test_a_wait_of_another_key_keeps_its_own_limit(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = come_back(app, monkeypatch, KEPT, full=False, key=lambda: "now", limit=3)
+    assert calls.asked == [[OWN], [KEPT]]
+    assert [permit.claims for permit in calls.permits] == [(KEPT,)]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [Claim("one", "now", 4, weight=4), Claim("one", "kept", 0), Claim("one", "kept", 1, weight=2)],
+    ids=["heavier than the limit", "another key said 0", "another key, heavier"],
+)
+def test_a_wait_that_could_never_run_ends(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, kept: Claim
+) -> None:
+    """A deploy lowered limit and weight together, or a callable would be asked about another key."""
+    calls = come_back(app, monkeypatch, kept, full=False, key=lambda: "now", limit=3)
+    assert calls.asked == [[OWN], [OWN]]
+    assert [permit.claims for permit in calls.permits] == [(OWN,)]
+    assert limiter_of(app).process.store.snapshot(kept.resource).waiting == 0
+
+
+def test_a_wait_outlives_a_limit_of_0(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E17: the callable will be asked again about this key."""
+    heavy = Claim("one", "now", 3, weight=2)
+    with pytest.raises(Refused):
+        come_back(app, monkeypatch, heavy, full=False, key=lambda: "now", limit=lambda: 0)
+    (waiter,) = limiter_of(app).process.store.snapshot(heavy.resource).waiters
+    assert waiter.weight == heavy.weight

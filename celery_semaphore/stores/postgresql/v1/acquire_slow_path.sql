@@ -110,8 +110,8 @@ BEGIN
         END IF;
     END LOOP;
     IF _others IS NOT NULL THEN -- A19
-        RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL, _others, NULL, NULL, NULL, NULL
-            )::celery_semaphore.v1_answer;
+        RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL,
+            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others)::celery_semaphore.v1_answer;
     END IF;
     IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
         IF _said.ran THEN -- A8

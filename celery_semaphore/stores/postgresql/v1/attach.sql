@@ -57,25 +57,26 @@ CREATE FUNCTION celery_semaphore.v1_store_message(
     _sends bool, _m celery_semaphore.v1_moment
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO celery_semaphore.waiter AS w
-        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
-            claims, due, ends, name, payload, broker)
-    VALUES (
-        celery_semaphore.v1_wait_id(_ticket.nonce), _parked.resources[_home],
-        _ticket.urgency, _ticket.place, _ticket.nonce, CASE WHEN _granted THEN 'granted' ELSE 'in_line' END, _sends,
-        'park', _parked.weights[_home], _parked.limits[_home], _parked.resources, _parked.weights, _parked.limits,
-        _parked.claims, _m.now, _m.now + _parked.ends_in, _parked.name, _payload, _parked.broker)
-    ON CONFLICT (id) DO UPDATE SET
-        urgency = excluded.urgency, place = excluded.place, state = excluded.state, kind = excluded.kind,
-        weight = excluded.weight, own_limit = excluded.own_limit,
-        resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
-        claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
-        payload = excluded.payload, broker = excluded.broker, outbox = _sends OR w.outbox AND _granted,
-        session = excluded.session, keeps = excluded.keeps -- no session: it is always reachable
-    WHERE w.resource = excluded.resource;
-    IF NOT FOUND THEN
-        PERFORM celery_semaphore.v1_check_claims(_ticket.nonce, _parked.resources, _parked.weights, true);
-    END IF;
+    FOR tries IN 1..2 LOOP
+        INSERT INTO celery_semaphore.waiter AS w
+            (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
+                claims, due, ends, name, payload, broker)
+        VALUES (
+            celery_semaphore.v1_wait_id(_ticket.nonce), _parked.resources[_home],
+            _ticket.urgency, _ticket.place, _ticket.nonce, CASE WHEN _granted THEN 'granted' ELSE 'in_line' END, _sends,
+            'park', _parked.weights[_home], _parked.limits[_home], _parked.resources, _parked.weights, _parked.limits,
+            _parked.claims, _m.now, _m.now + _parked.ends_in, _parked.name, _payload, _parked.broker)
+        ON CONFLICT (id) DO UPDATE SET
+            urgency = excluded.urgency, place = excluded.place, state = excluded.state, kind = excluded.kind,
+            weight = excluded.weight, own_limit = excluded.own_limit,
+            resources = excluded.resources, weights = excluded.weights, limits = excluded.limits,
+            claims = excluded.claims, due = excluded.due, ends = excluded.ends, name = excluded.name,
+            payload = excluded.payload, broker = excluded.broker, outbox = _sends OR w.outbox AND _granted,
+            session = excluded.session, keeps = excluded.keeps -- no session: it is always reachable
+        WHERE w.resource = excluded.resource;
+        EXIT WHEN FOUND;
+        PERFORM celery_semaphore.v1_check_claims(_ticket.nonce, _parked.resources, _parked.weights, tries);
+    END LOOP;
     IF _sends THEN
         UPDATE celery_semaphore.permit AS p SET ends = _m.now + _m.take_up
         WHERE p.resource = ANY (_parked.resources) AND p.holder = celery_semaphore.v1_grant_name(_ticket.nonce);

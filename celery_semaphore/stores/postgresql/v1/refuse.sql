@@ -21,7 +21,8 @@ CREATE TYPE celery_semaphore.v1_acquisition AS (
 CREATE TYPE celery_semaphore.v1_answer AS (
     epoch bigint, token bigint, since bigint, ends bigint, -- a permit; or
     reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint,
-    declared_by text -- of a weight above the limit in force: the process that declared it; null if an operator set it
+    declared_by text, -- of a weight above the limit in force: the process that declared it; null if an operator set it
+    others text -- A19: the claims of the wait
 );
 
 -- Return the time that is left of the wait's timeout; null: it has none.
@@ -70,23 +71,24 @@ BEGIN
         PERFORM celery_semaphore.v1_wake(_a.session, NULL, _m);
     END IF;
     awake := session <> '' AND celery_semaphore.v1_is_awake(session, _m); -- E1, else E2
-    INSERT INTO celery_semaphore.waiter
-        (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
-            claims,
-         due, ends, name, payload, broker, session, epoch, keeps)
-    VALUES (
-        celery_semaphore.v1_wait_id((_a.ticket).nonce),
-        _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
-        CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
-        _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
-        CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
-        CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END,
-        CASE WHEN stays THEN stood.broker ELSE '' END, session, _m.epoch,
-        _a.keeps
-    ) ON CONFLICT (id) DO NOTHING;
-    IF NOT FOUND THEN
-        PERFORM celery_semaphore.v1_check_claims((_a.ticket).nonce, _a.resources, _a.weights, true);
-    END IF;
+    FOR tries IN 1..2 LOOP
+        INSERT INTO celery_semaphore.waiter
+            (id, resource, urgency, place, nonce, state, outbox, kind, weight, own_limit, resources, weights, limits,
+                claims,
+             due, ends, name, payload, broker, session, epoch, keeps)
+        VALUES (
+            celery_semaphore.v1_wait_id((_a.ticket).nonce),
+            _a.resources[_n], (_a.ticket).urgency, (_a.ticket).place, (_a.ticket).nonce,
+            CASE WHEN stays OR awake THEN 'in_line' ELSE 'in_transit' END, false,
+            _a.kind, _a.weights[_n], _a.limits[_n], _a.resources, _a.weights, _a.limits, _a.claims, _due,
+            CASE WHEN stays THEN stood.ends WHEN NOT awake THEN _due + greatest(_m.lease, _a.keeps) END,
+            CASE WHEN stays THEN stood.name ELSE '' END, CASE WHEN stays THEN stood.payload END,
+            CASE WHEN stays THEN stood.broker ELSE '' END, session, _m.epoch,
+            _a.keeps
+        ) ON CONFLICT (id) DO NOTHING;
+        EXIT WHEN FOUND;
+        PERFORM celery_semaphore.v1_check_claims((_a.ticket).nonce, _a.resources, _a.weights, tries);
+    END LOOP;
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;

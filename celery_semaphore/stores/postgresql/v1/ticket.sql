@@ -43,19 +43,22 @@ BEGIN
     RETURN _wait.claims;
 END $$;
 
--- A19: raise an error with the claims of the wait if they are others than these; it is rolled back. `_taken`: another
--- call has put the wait into another line since this one looked.
+-- A19: raise an error with the claims of the wait, and its ticket, if they are others than these; it is rolled back.
+-- `_tries`: how often another call has put the wait into another line since this one looked. If it is gone again, the
+-- caller may try once more.
 CREATE FUNCTION celery_semaphore.v1_check_claims(
-    _nonce text, _resources text[], _weights bigint[], _taken bool DEFAULT false
+    _nonce text, _resources text[], _weights bigint[], _tries int DEFAULT 0
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    others text := (
-        SELECT celery_semaphore.v1_other_claims(w, _resources, _weights) FROM celery_semaphore.waiter AS w
-        WHERE w.id = celery_semaphore.v1_wait_id(_nonce));
+    known celery_semaphore.waiter;
+    others text;
 BEGIN
+    SELECT * INTO known FROM celery_semaphore.waiter AS w WHERE w.id = celery_semaphore.v1_wait_id(_nonce);
+    others := celery_semaphore.v1_other_claims(known, _resources, _weights);
     IF others IS NOT NULL THEN
-        RAISE EXCEPTION '%', others USING ERRCODE = 'CS004';
-    ELSIF _taken THEN -- and it is gone again
+        RAISE EXCEPTION '%', others USING
+            ERRCODE = 'CS004', DETAIL = celery_semaphore.v1_format_ticket(celery_semaphore.v1_ticket_of(known));
+    ELSIF _tries > 1 THEN
         RAISE EXCEPTION 'another call had the wait of this ticket' USING ERRCODE = 'serialization_failure';
     END IF;
 END $$;

@@ -6,7 +6,7 @@
 -- Returns "epoch token since ends", or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited,
 --    of a weight above the limit in force the process that declared that limit, if no operator set it}, or
---   {epoch, "other claims", those of the wait, as its caller wrote them}
+--   {epoch, "other claims", those of the wait, as its caller wrote them, its ticket}
 -- Most calls end here: a new holder, no wait, and room. All other calls go on in acquire_slow_path.lua.
 local holder, ticket = arg(1), arg(2)
 local messages_key, claims, simple = KEYS[COMMON + 11 * #resources + 1], {}, ticket == "" and not arg(5):find(" ")

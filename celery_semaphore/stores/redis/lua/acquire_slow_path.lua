@@ -25,7 +25,10 @@ for n, claim in ipairs(claims) do
 end
 local other_claims = waits.other_claims(own_wait.nonce, own_wait.asked)
 if other_claims then -- A19
-    return {epoch, "other claims", other_claims}
+    for _, at in ipairs(resources) do -- whose limits were noted (A4)
+        holders.update_index(at)
+    end
+    return {epoch, "other claims", other_claims, ticket}
 end
 
 local run = messages.run()

@@ -14,7 +14,7 @@ end
 local nonce = records.nonce_of(ticket)
 local other_claims = waits.other_claims(nonce, asked)
 if other_claims then -- A19
-    return {epoch, "other claims", other_claims}
+    return {epoch, "other claims", other_claims, ticket}
 end
 for _, at in ipairs(resources) do
     expiry.end_overdue(at)
