@@ -193,7 +193,7 @@ class ChangedTasks(Suite):
     def test_a_message_for_other_claims_is_not_attached(
         self, store: Store, changed: list[Claim]
     ) -> None:
-        """Its worker publishes it instead (P7), and the message that is here stays."""
+        """Its worker publishes it instead (P3), and the message that is here stays."""
         fill_both(store)
         ticket = parked(store, BOTH, "b")
         with pytest.raises(OtherClaims):
