@@ -464,8 +464,7 @@ class Stores(RuleBasedStateMachine):
         self.unused = True
         for client, learnt in self.learnt.items():  # each was started with this lease
             self.learnt[client] = replace(learnt, in_force=KEPT.in_force)
-        self.promises.over.clear()  # their tombstones are lost too
-        self.promises.declared.clear()
+        self.promises.forget()
         self.sent_for.clear()
         self.parked.clear()
 

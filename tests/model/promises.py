@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Snapshot
+from celery_semaphore.stores.encoding import microseconds
 from celery_semaphore.testing.conformance.suite import LEASE
 
 
@@ -20,13 +21,41 @@ class Promises:
     # The smallest limit that was declared, by resource and window (A4); a store that forgot knows none.
     declared: dict[tuple[str, int], int] = field(default_factory=dict)
 
+    _called: int | None = None  # when a call was noted last, and what follows from that (A17)
+    _silent_since: int = 0
+    _awaited_until: int = 0
+
+    def call(self, now: float) -> None:
+        """A17: after a silence the windows stand still, until all had time to declare again."""
+        at, last, lease = microseconds(now), self._called, microseconds(LEASE)
+        if last is not None and abs(at - last) * 10 < lease:
+            return
+        if last is not None and at < last:
+            self._awaited_until = 0
+        elif last is not None and at - last > lease * 2 // 3:
+            self._silent_since, self._awaited_until = last, at + lease * 2 // 3
+        self._called = at
+
+    def forget(self) -> None:
+        self.declared.clear()
+        self.over.clear()  # the tombstones are lost, too
+        self._called, self._awaited_until = None, 0
+
     def declare(self, claims: Iterable[Claim], now: float) -> None:
+        self.call(now)
         for claim in claims:
             if claim.limit:
                 known = (claim.resource, int(now // LEASE))
-                self.declared[known] = min(claim.limit, self.declared.get(known, claim.limit))
+                before = self.declared.get(known)
+                if before is None and self._is_awaited(now):
+                    before = self._lately(claim.resource, now)
+                self.declared[known] = min(claim.limit, before or claim.limit)
+
+    def _is_awaited(self, at: float) -> bool:
+        return microseconds(at) < self._awaited_until
 
     def check(self, seen: Snapshot) -> None:
+        self.call(seen.at)
         self._the_smallest_lately(seen)
         known = self._tokens.setdefault(seen.resource, set())
         if new := {each.token for each in seen.holders} - known:
@@ -45,12 +74,13 @@ class Promises:
         if own is not None:
             smallest = own if of_all is None else min(own, of_all)
             assert seen.limit == smallest, f"not {smallest}, which was declared lately: {seen}"
-        elif of_all is not None:  # the last one of its own may be lower
-            assert (seen.limit or 0) <= of_all, f"above {of_all}, which is for all keys: {seen}"
+        elif of_all is not None:  # its own one is over
+            assert seen.limit == of_all, f"not {of_all}, which is for all keys: {seen}"
 
     def _lately(self, resource: str, at: float) -> int | None:
-        window = int(at // LEASE)
-        found = [self.declared.get((resource, each)) for each in (window, window - 1)]
+        first = self._silent_since / 1_000_000 if self._is_awaited(at) else at
+        windows = range(int(first // LEASE) - 1, int(at // LEASE) + 1)
+        found = [self.declared.get((resource, each)) for each in windows]
         return min((limit for limit in found if limit is not None), default=None)
 
     def _never_above_the_limit(self, seen: Snapshot) -> None:

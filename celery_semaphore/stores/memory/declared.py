@@ -28,8 +28,15 @@ class Declared(NamedTuple):
         low, by = (limit, by) if limit < known.limit else (known.limit, known.by)
         return cls(low, known.before, min(ends, known.ends), by, known.before_by)
 
+    def carried(self, silent_since: int, now: int, lease: int) -> Declared:
+        """Return what was in force when a silence began, as of the present window: nobody could declare since (A17)."""
+        if silent_since < now and self.ends <= now and silent_since < self.ends + lease:
+            said = self.in_force(silent_since)
+            return type(self)(said.limit, None, now - now % lease + lease, said.by, "")
+        return self
+
     def lately(self, now: int, lease: int) -> DeclaredLimit | None:
-        """Return the smallest for all keys of a semaphore; once both windows are over, keys have what theirs are."""
+        """Return the smallest of both windows, or nothing once both are over: A18."""
         return self.in_force(now) if now < self.ends + lease else None
 
     def in_force(self, now: int) -> DeclaredLimit:

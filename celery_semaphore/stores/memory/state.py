@@ -60,6 +60,11 @@ class MemoryState:
     def in_grace(self) -> bool:
         return self.now < self.epoch.grace_until
 
+    @property
+    def windows_at(self) -> int:
+        """The time by which windows end (A4): it stands still while holders are awaited after a silence (A17)."""
+        return self.epoch.permits_ended_by(self.now)
+
     def is_over(self, entry: Entry) -> bool:
         """Return whether a permit or a grant is over, even if no call has ended it yet."""
         ended_by = self.now if entry.granted else self.epoch.permits_ended_by(self.now)
@@ -177,15 +182,19 @@ class MemoryState:
         """A4: note the limit that an acquire or a worker declares; 0 concerns this attempt only."""
         if limit:
             at = self.at(resource)
-            at.declared = Declared.noted(at.declared, limit, by, self.now, self.lease)
+            known = at.declared and at.declared.carried(self.windows_at, self.now, self.lease)
+            at.declared = Declared.noted(known, limit, by, self.now, self.lease)
 
     def declared(self, resource: str) -> DeclaredLimit | None:
         """Return what is in force of all that was declared lately, at the resource and for all keys (A18)."""
         own, of_all = self.resources.get(resource), self.resources.get(all_keys_of(resource))
-        found = own.declared and own.declared.in_force(self.now) if own else None
-        bound = None
+        found, bound = None, None
         if "/" in resource and of_all and of_all.declared:
-            bound = of_all.declared.lately(self.now, self.lease)
+            bound = of_all.declared.lately(self.windows_at, self.lease)
+        if own and own.declared and bound:
+            found = own.declared.lately(self.windows_at, self.lease)
+        elif own and own.declared:
+            found = own.declared.in_force(self.windows_at)
         return min(filter(None, (found, bound)), key=lambda each: each.limit, default=None)
 
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:

@@ -44,6 +44,7 @@ from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .in_transit import InTransit
 from .limits_after_losses import LimitsAfterLosses
+from .limits_after_silences import LimitsAfterSilences
 from .limits_in_line import LimitsInLine
 from .limits_of_all_keys import LimitsOfAllKeys
 from .messages import Messages
@@ -92,6 +93,7 @@ class StoreConformance(
     DeclaredLimits,
     LimitsInLine,
     LimitsAfterLosses,
+    LimitsAfterSilences,
     WorkerLimits,
     LimitsOfAllKeys,
     NoLimit,

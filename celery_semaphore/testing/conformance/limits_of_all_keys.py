@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ...core.key import all_keys_of
 from ...core.names import process_name
-from ...core.permit import DeclaredLimit, Permit, Reason
+from ...core.permit import DeclaredLimit, Kind, Permit, Reason
 from .acquisition import admitted, claim, parked, refused
 from .declared_limits import WINDOW, limit_of, to_next_window
 from .grants import messages, reaped
+from .session_calls import S, held
 from .suite import Suite
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ ALL = all_keys_of("api")
 def admitted_of(store: Store, attempts: int, key: str) -> int:
     taken = [store.acquire(claim(50, key=key), f"{key}:{n}") for n in range(attempts)]
     return sum(isinstance(each, Permit) for each in taken)
+
+
+def granted_now(store: Store) -> set[str]:
+    return {each.decode() for each in messages(reaped(store))} | store.ask(S).granted
 
 
 def attempt(store: Store, limit: int, *keys: str) -> None:
@@ -106,6 +113,63 @@ class LimitsOfAllKeys(Suite):
         assert reaped(store) == []
         clock.advance(0.001)
         assert messages(reaped(store)) == [b"b"]
+
+    @pytest.mark.parametrize("over", [False, True])
+    def test_a_late_refusal_sees_when_it_rises(
+        self, store: Store, clock: Clock, *, over: bool
+    ) -> None:
+        """Let no look and no declaration come between the refusal and that moment."""
+        store.declare({ALL: 1}, "w")
+        to_next_window(clock)
+        if not over:
+            store.declare({ALL: 2}, "w")
+        clock.advance(WINDOW - 1)
+        admitted(store, claim(2, key="x"), "a")
+        parked(store, claim(2, key="x"), "b")
+        clock.advance(0.999)
+        assert messages(reaped(store)) == []
+        clock.advance(0.001)
+        assert messages(reaped(store)) == [b"b"]
+
+    @pytest.mark.parametrize("kind", [Kind.PARK, Kind.REQUEUE])
+    def test_a_lower_one_of_a_key_is_over_after_two_windows(
+        self, store: Store, clock: Clock, kind: Kind
+    ) -> None:
+        """Else waits that are heavier than it would never run, as workers declare for all keys only."""
+        store.ask(S)
+        five = claim(5, key="x", weight=3)
+        permit = admitted(store, five, "a")
+        if kind is Kind.PARK:
+            parked(store, five, "b")
+        else:
+            held(store, "b", S, five)
+        attempt(store, 1, "x")
+        store.release("a", permit.claims)
+        for _ in range(2):
+            store.declare({ALL: 5}, "w")
+            clock.advance(WINDOW / 6)
+            store.ask(S)
+            to_next_window(clock, -0.001)
+            assert limit_of(store, "api/x") == 1
+            assert granted_now(store) == set()
+            clock.advance(0.001)
+        store.declare({ALL: 5}, "w")
+        assert limit_of(store, "api/x") == 5
+        assert store.snapshot("api/x").declared == DeclaredLimit(5, "w")
+        assert granted_now(store) == {"b"}
+
+    def test_the_last_one_of_a_key_is_in_force_where_none_is_for_all(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Also one that was over beside it."""
+        attempt(store, 1, "x")
+        for _ in range(3):
+            store.declare({ALL: 5}, "w")
+            to_next_window(clock)
+        assert admitted_of(store, 9, "y") == 5
+        assert [limit_of(store, f"api/{key}") for key in "xy"] == [5, 5]
+        to_next_window(clock)
+        assert [limit_of(store, f"api/{key}") for key in "xy"] == [1, 50]
 
     def test_one_without_a_limit_obeys_it(self, store: Store) -> None:
         """At a key that no attempt has used."""

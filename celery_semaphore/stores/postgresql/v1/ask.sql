@@ -29,7 +29,7 @@ BEGIN
         WHERE p.resource = ANY (_resources) AND p.holder = ANY (taken_up);
     END IF;
     sessions := celery_semaphore.v1_count_awake(m);
-    expected := celery_semaphore.v1_expected_turns(_forecast, _forecast_at, m.now); -- Q5
+    expected := celery_semaphore.v1_expected_turns(_forecast, _forecast_at, m); -- Q5
 END $$;
 
 -- The LIMIT keeps the planner from turning the subquery into a join, which could read the whole table of permits.
@@ -69,8 +69,9 @@ END $$;
 -- the mean: a session that expects too long a wait lets permits idle, one that expects too short a wait only asks more
 -- often. Positions beyond four seconds are not counted exactly: a session asks once a second anyway, and counting a
 -- long line takes longer than the rest of the call.
-CREATE FUNCTION celery_semaphore.v1_expected_turns(_nonces text[], _resources text[], _now bigint) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_expected_turns(
+    _nonces text[], _resources text[], _m celery_semaphore.v1_moment
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     turns jsonb := '[]';
     home text;
@@ -78,14 +79,15 @@ BEGIN
     FOR home IN SELECT DISTINCT one.name FROM unnest(_resources) AS one (name) LOOP
         turns := turns || celery_semaphore.v1_expected_turns_at(home, ARRAY(
             SELECT each.nonce FROM unnest(_nonces, _resources) AS each (nonce, resource) WHERE each.resource = home
-        ), _now);
+        ), _m);
     END LOOP;
     RETURN turns;
 END $$;
 
 -- Forecast the waits that are in this line. The line is read once for all of them, in ranges: see v1_position.
-CREATE FUNCTION celery_semaphore.v1_expected_turns_at(_home text, _nonces text[], _now bigint) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+CREATE FUNCTION celery_semaphore.v1_expected_turns_at(
+    _home text, _nonces text[], _m celery_semaphore.v1_moment
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     standing text[];
     least_urgent smallint;
@@ -101,9 +103,9 @@ BEGIN
         SELECT coalesce(round(least(known.mean, known.latest)), 1000000) AS hold,
             coalesce((
                 SELECT d.value FROM celery_semaphore.decision AS d
-                WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _now
+                WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _m.now
                 ORDER BY d.name DESC LIMIT 1
-            ), celery_semaphore.v1_declared(_home, known, _now)) AS in_force
+            ), celery_semaphore.v1_declared(_home, known, _m.permits_ended_by)) AS in_force
         FROM celery_semaphore.resource AS known WHERE known.name = _home
     ) AS r WHERE r.in_force > 0;
     IF standing IS NULL OR turn IS NULL THEN

@@ -1,5 +1,6 @@
 -- Keep the smallest limit that was declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
--- long.
+-- long. `_now` of the functions that read is the time by which windows end (`permits_ended_by`): it stands still while holders
+-- are awaited after a silence (A17).
 
 -- Return the smallest of the newest window and the one before it. Once both are over, the last one stays until another
 -- is declared.
@@ -22,12 +23,29 @@ BEGIN
     RETURN found_one;
 END $$;
 
+-- Return the row whose limit is in force: of this resource (`_at`, or null), or what is declared for all keys. Where that
+-- is current, a key's own one counts until its two windows are over, for perhaps none declares it again.
+CREATE FUNCTION celery_semaphore.v1_in_force(
+    _name text, _at celery_semaphore.resource, _now bigint
+) RETURNS celery_semaphore.resource LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    of_all celery_semaphore.resource := celery_semaphore.v1_for_all_keys(_name, _now);
+BEGIN
+    IF of_all.name IS NULL OR celery_semaphore.v1_smallest_lately(_at, _now)
+        <= celery_semaphore.v1_smallest_lately(of_all, _now)
+        AND _now < _at.declared_until + (SELECT b.lease FROM celery_semaphore.epoch_before AS b WHERE b.one)
+    THEN
+        RETURN _at;
+    END IF;
+    RETURN of_all;
+END $$;
+
 -- Return the limit in force of all that were declared, at this resource (`_at` is its row, or null) and for all keys.
 CREATE FUNCTION celery_semaphore.v1_declared(
     _name text, _at celery_semaphore.resource, _now bigint
 ) RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT least(celery_semaphore.v1_smallest_lately(_at, _now), CASE WHEN strpos(_name, '/') > 0 THEN
-        celery_semaphore.v1_smallest_lately(celery_semaphore.v1_for_all_keys(_name, _now), _now) END)
+    SELECT CASE WHEN strpos(_name, '/') = 0 THEN celery_semaphore.v1_smallest_lately(_at, _now)
+        ELSE celery_semaphore.v1_smallest_lately(celery_semaphore.v1_in_force(_name, _at, _now), _now) END
 $$;
 
 -- Return when the smallest one rises, since a lower one lapses; or null.
@@ -37,15 +55,22 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Return when the limit in force rises by itself, or null: a pause ends (O3), or a lower limit lapses.
-CREATE FUNCTION celery_semaphore.v1_rises_at(_name text, _now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION celery_semaphore.v1_rises_at(
+    _name text, _m celery_semaphore.v1_moment
+) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    of_all celery_semaphore.resource := celery_semaphore.v1_for_all_keys(_name, _now);
+    of_all celery_semaphore.resource := celery_semaphore.v1_for_all_keys(_name, _m.permits_ended_by);
+    at celery_semaphore.resource;
+    lapses bigint;
 BEGIN
+    SELECT r.* INTO at FROM celery_semaphore.resource AS r WHERE r.name = _name;
+    at := celery_semaphore.v1_in_force(_name, at, _m.permits_ended_by);
+    lapses := coalesce(
+        celery_semaphore.v1_lapses(at, _m.permits_ended_by),
+        CASE WHEN of_all.name IS NOT NULL THEN at.declared_until + _m.lease END); -- A18
     RETURN least(
-        celery_semaphore.v1_paused_until(_name, _now),
-        (SELECT celery_semaphore.v1_lapses(r, _now) FROM celery_semaphore.resource AS r WHERE r.name = _name),
-        celery_semaphore.v1_lapses(of_all, _now),
-        of_all.declared_until + (SELECT b.lease FROM celery_semaphore.epoch_before AS b WHERE b.one));
+        celery_semaphore.v1_paused_until(_name, _m.now),
+        CASE WHEN lapses IS NOT NULL THEN greatest(lapses, _m.spared_until) END);
 END $$;
 
 -- Return the process that declared the limit in force.
@@ -53,15 +78,10 @@ CREATE FUNCTION celery_semaphore.v1_declared_by(
     _name text, _at celery_semaphore.resource, _now bigint
 ) RETURNS text LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    of_all celery_semaphore.resource := celery_semaphore.v1_for_all_keys(_name, _now);
+    said celery_semaphore.resource := celery_semaphore.v1_in_force(_name, _at, _now);
 BEGIN
-    IF (celery_semaphore.v1_smallest_lately(_at, _now)
-        <= celery_semaphore.v1_smallest_lately(of_all, _now)) IS NOT FALSE AND _at.declared IS NOT NULL
-    THEN
-        of_all := _at;
-    END IF;
     RETURN CASE
-        WHEN celery_semaphore.v1_lapses(of_all, _now) IS NULL THEN of_all.declared_by ELSE of_all.declared_before_by
+        WHEN celery_semaphore.v1_lapses(said, _now) IS NULL THEN said.declared_by ELSE said.declared_before_by
     END;
 END $$;
 
@@ -90,6 +110,15 @@ BEGIN
     SELECT * INTO known FROM celery_semaphore.resource AS r WHERE r.name = _at.name;
     changes := _limit > 0 AND celery_semaphore.v1_is_declared(known, _limit, _m.now, _m.lease) IS NOT TRUE;
     IF changes THEN
+        IF _m.permits_ended_by < _m.now AND known.declared_until <= _m.now AND _m.permits_ended_by < known.declared_until + _m.lease
+        THEN -- A17: what was in force when a silence began is of the present window, for nobody could declare since
+            IF celery_semaphore.v1_lapses(known, _m.permits_ended_by) IS NOT NULL THEN
+                known.declared := known.declared_before;
+                known.declared_by := known.declared_before_by;
+            END IF;
+            known.declared_before := NULL;
+            known.declared_until := ends;
+        END IF;
         IF known.declared IS NULL OR known.declared_until <= ends - 2 * _m.lease THEN
             known.declared := _limit;
             known.declared_by := _by;
@@ -105,10 +134,10 @@ BEGIN
             ends := least(ends, known.declared_until);
         END IF;
         known.declared_until := ends;
-        _at.declared := celery_semaphore.v1_declared(_at.name, known, _m.now);
+        _at.declared := celery_semaphore.v1_declared(_at.name, known, _m.permits_ended_by);
     END IF;
     -- When the limit in force rises, there may be room for waits in line.
-    soon := least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.now),
+    soon := least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.permits_ended_by),
         CASE WHEN _at.waits AND _at.declared > before THEN _m.now END);
     IF changes OR (_at.reap_at <= soon) IS NOT TRUE THEN
         INSERT INTO celery_semaphore.resource AS r
@@ -144,7 +173,8 @@ BEGIN
             celery_semaphore.v1_read(home, NULL, m), _limits[array_position(_names, home)], _by, m);
     END LOOP;
     SELECT coalesce(json_agg(json_build_array(
-        r.name, celery_semaphore.v1_declared(r.name, r, m.now), celery_semaphore.v1_declared_by(r.name, r, m.now))), '[]')
+        r.name, celery_semaphore.v1_declared(r.name, r, m.permits_ended_by),
+        celery_semaphore.v1_declared_by(r.name, r, m.permits_ended_by))), '[]')
     INTO declared
     FROM celery_semaphore.resource AS r
     WHERE r.name = ANY (_names) AND r.declared > 0 AND celery_semaphore.v1_limit_set(r.name) IS NULL;

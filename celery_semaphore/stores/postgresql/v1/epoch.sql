@@ -16,7 +16,8 @@ CREATE TYPE celery_semaphore.v1_call AS (
 CREATE TYPE celery_semaphore.v1_moment AS (
     now bigint, epoch bigint, grace_until bigint, in_grace bool, lease bigint, take_up bigint,
     slowest bigint, -- the longest lease that some may still renew by
-    permits_ended_by bigint, -- the time that the lease of a permit must have ended by, if the permit is over (A17)
+    permits_ended_by bigint, -- the time that the lease of a permit must have ended by, if the permit is over (A17); and
+        -- windows (A4)
     spared_until bigint -- what is over and stays, stays until then: after a silence or in a grace
 );
 
@@ -261,13 +262,14 @@ BEGIN
 END $$;
 
 -- Return whether the epoch and its durations are those that the caller knows, its format is known, there is no grace,
--- and the time of this call need not be noted (A17). A short way leaves permits that are overdue to the long one.
+-- no holder is awaited after a silence, and the time of this call need not be noted (A17). A short way leaves permits
+-- that are overdue to the long one.
 CREATE FUNCTION celery_semaphore.v1_is_current(
     _epoch celery_semaphore.epoch, _call celery_semaphore.v1_call, _now bigint
 ) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT _epoch.started = pg_postmaster_start_time() AND _epoch.id = coalesce(_call.known_epoch, _epoch.id)
         AND _epoch.lease = _call.lease AND _epoch.take_up = _call.take_up
-        AND _epoch.grace_until <= _now AND _epoch.format <= celery_semaphore.v1_format()
+        AND _epoch.grace_until <= _now AND _epoch.awaited_until <= _now AND _epoch.format <= celery_semaphore.v1_format()
         AND abs(_now - _epoch.called) * 10 < _epoch.lease
 $$;
 

@@ -46,7 +46,7 @@ BEGIN
     SET resource = w.resources[_n], weight = w.weights[_n], own_limit = w.limits[_n]
     WHERE w.id = _head.id;
     PERFORM celery_semaphore.v1_mark_in_use(_head.resources[_n], least(
-        _m.now + _m.lease, _head.ends, celery_semaphore.v1_rises_at(_head.resources[_n], _m.now))); -- O3
+        _m.now + _m.lease, _head.ends, celery_semaphore.v1_rises_at(_head.resources[_n], _m))); -- O3
 END $$;
 
 -- H9, E4: grant all claims of a wait.

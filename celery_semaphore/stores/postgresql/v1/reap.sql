@@ -83,7 +83,7 @@ DECLARE
             FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
         celery_semaphore.v1_next_wait_end(_name),
         CASE WHEN _m.in_grace THEN _m.grace_until END,
-        celery_semaphore.v1_rises_at(_name, _m.now), -- O3
+        celery_semaphore.v1_rises_at(_name, _m), -- O3
         _m.now + _m.lease);
 BEGIN
     IF at.occupied = 0 AND NOT at.waits THEN

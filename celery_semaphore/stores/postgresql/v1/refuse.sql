@@ -92,12 +92,12 @@ BEGIN
     IF stays AND stood.ends IS NOT NULL THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], stood.ends);
     END IF;
-    -- When the grace or a pause ends (O3) a reaper must look: perhaps nothing is released here.
+    -- When the grace ends, or the limit in force rises, a reaper must look: perhaps nothing is released here.
     IF _m.in_grace THEN
         PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], _m.grace_until);
-    ELSIF _ats[_n].operator = 0 THEN
-        PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], least(
-            _m.now + _m.lease, celery_semaphore.v1_paused_until(_a.resources[_n], _m.now)));
+    ELSE
+        PERFORM celery_semaphore.v1_mark_in_use(_a.resources[_n], least(_m.now + _m.lease, rises.at))
+        FROM celery_semaphore.v1_rises_at(_a.resources[_n], _m) AS rises (at) WHERE rises.at IS NOT NULL;
     END IF;
 END $$;
 
@@ -134,7 +134,7 @@ BEGIN
         END IF;
     END IF;
     IF answer.reason = 'unsatisfiable' AND at.operator IS NULL THEN
-        SELECT celery_semaphore.v1_declared_by(at.name, r, _m.now) INTO answer.declared_by
+        SELECT celery_semaphore.v1_declared_by(at.name, r, _m.permits_ended_by) INTO answer.declared_by
         FROM (SELECT) AS one LEFT JOIN celery_semaphore.resource AS r ON r.name = at.name;
     END IF;
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.

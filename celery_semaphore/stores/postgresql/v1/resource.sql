@@ -26,7 +26,7 @@ DECLARE
     now bigint := _m.now;
 BEGIN
     SELECT
-        _name, celery_semaphore.v1_declared(_name, r, now), (
+        _name, celery_semaphore.v1_declared(_name, r, _m.permits_ended_by), (
             SELECT d.value FROM celery_semaphore.decision AS d
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(_name)) AND d.until > now
             ORDER BY d.name DESC LIMIT 1

@@ -22,7 +22,7 @@ BEGIN
     RETURN QUERY
     SELECT
         coalesce(set_one.value, (
-            SELECT celery_semaphore.v1_declared(asked.name, r, now) FROM (SELECT) AS one
+            SELECT celery_semaphore.v1_declared(asked.name, r, permits_ended_by) FROM (SELECT) AS one
             LEFT JOIN celery_semaphore.resource AS r ON r.name = asked.name)),
         set_one.value IS NOT NULL, celery_semaphore.v1_paused_until(asked.name, now) IS NOT NULL,
         permits.held, permits.granted,

@@ -17,7 +17,7 @@ BEGIN
     m := celery_semaphore.v1_enter('{}', _call);
     epoch := m.epoch;
     SELECT json_build_array(
-        coalesce(set_one.value, celery_semaphore.v1_declared(_name, r, m.now)), set_one.value IS NOT NULL, r.mean, m.now,
+        coalesce(set_one.value, celery_semaphore.v1_declared(_name, r, m.permits_ended_by)), set_one.value IS NOT NULL, r.mean, m.now,
         (SELECT count(*) FROM celery_semaphore.waiter AS w
             WHERE w.resource = _name AND w.state IN ('in_line', 'in_transit', 'set_aside')),
         (SELECT coalesce(json_agg(json_build_array(
@@ -45,7 +45,7 @@ BEGIN
             ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
          ) AS first),
         CASE WHEN m.in_grace THEN m.grace_until END, celery_semaphore.v1_paused_until(_name, m.now),
-        celery_semaphore.v1_declared(_name, r, m.now), celery_semaphore.v1_declared_by(_name, r, m.now))
+        celery_semaphore.v1_declared(_name, r, m.permits_ended_by), celery_semaphore.v1_declared_by(_name, r, m.permits_ended_by))
     INTO seen
     FROM (SELECT) AS one
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name

@@ -5,27 +5,36 @@
 --   EPOCH   hash  A18: the same three for all keys of a semaphore, with ":" and its name behind them
 local limits = {}
 
+-- The time by which windows end: it stands still while holders are awaited after a silence (A17).
+local windows_at = permits_ended_by
+
 -- Return the record of windows, parsed, with the limit in force: the smallest of both windows. Once both are over, the
 -- last one stays until another is declared. The limit in force rises when a lower one `lapses`.
 local function parsed(record)
     local low, before, ends = record:match("^(%d+) (%d*) (%d+)$")
     local found = {low = tonumber(low), before = tonumber(before), ends = tonumber(ends)}
-    local lapses = found.before and found.before < found.low and now < found.ends
-    found.limit, found.lapses = lapses and found.before or found.low, lapses and found.ends or nil
+    local lapses = found.before and found.before < found.low and windows_at < found.ends
+    found.limit, found.lapses = lapses and found.before or found.low, lapses and math.max(found.ends, awaited_until) or nil
     return found
 end
 
--- A18: return what is declared for all keys of the semaphore of this key, or nothing. Once both windows are over, it
--- bounds no key any more.
+-- A18: return a record until both of its windows are over, when the limit in force rises if it was the lower one.
+local function lately(found)
+    if found and windows_at < found.ends + LEASE then
+        found.lapses = found.lapses or math.max(found.ends + LEASE, awaited_until)
+        return found
+    end
+end
+
+-- A18: return what is declared for all keys of the semaphore of this key, or nothing.
 local function for_all_keys(name)
     local whole = name:match("^([^/]*)/")
     local record = whole and call("HGET", EPOCH, "limit:" .. whole)
-    local found = record and parsed(record)
-    if found and now < found.ends + LEASE then
-        found.lapses = found.lapses or found.ends + LEASE
+    local found = lately(record and parsed(record))
+    if found then
         found.hash, found.suffix = EPOCH, ":" .. whole
-        return found
     end
+    return found
 end
 
 -- Read both records into `at`, and return the limit in force.
@@ -34,8 +43,11 @@ function limits.read(at, name, record)
     if at.own then
         at.own.hash, at.own.suffix = at.ledger, ""
     end
-    local bounds = at.bound and not (at.own and at.own.limit <= at.bound.limit)
-    at.said = bounds and at.bound or at.own
+    local own = at.own
+    if at.bound then -- for all keys it is declared again and again, for this one perhaps never again
+        own = lately(own)
+    end
+    at.said = at.bound and not (own and own.limit <= at.bound.limit) and at.bound or own
     at.declared = at.said and at.said.limit or nil
     at.lapses = at.said and at.said.lapses or nil
     return at.declared
@@ -58,6 +70,11 @@ local function note(hash, suffix, known, limit, by)
     end
     local known_by = call("HMGET", hash, "limit_by" .. suffix, "limit_before_by" .. suffix)
     local before_by = known_by[2]
+    -- A17: what was in force when a silence began is of the present window, for nobody could declare since.
+    if known and windows_at < now and known.ends <= now and windows_at < known.ends + LEASE then
+        known_by[1] = known.limit < known.low and before_by or known_by[1]
+        known = {low = known.limit, ends = ends}
+    end
     if known and known.ends > ends - 2 * LEASE and known.ends <= now then -- of the window before
         before, before_by = known.low, known_by[1]
     elseif known and known.ends > now then

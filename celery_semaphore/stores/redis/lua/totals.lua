@@ -10,14 +10,7 @@
 --          messages to send, us since the oldest of their grants or -; instead "?" where there are waits, but not all
 --          keys}
 local LOWEST = 255 -- urgency of priority 0
-local memory = call("HMGET", EPOCH, "grace_until", "limited", "format", "silent_since", "awaited_until")
-if memory[3] ~= FORMAT and (tonumber(memory[3]) or 0) > tonumber(FORMAT) then -- it may have another layout
-    return {err = "NEWERFORMAT " .. memory[3]}
-end
-local in_grace, limited = now < (tonumber(memory[1]) or 0), memory[2] == "1"
 local ALIVE = in_grace and "-inf" or string.format("(%.0f", now) -- nothing ends during the grace
-local silent_since, awaited_until = tonumber(memory[4]), tonumber(memory[5]) or 0
-local permits_ended_by = now < awaited_until and silent_since or now -- A17
 local EACH = tonumber(arg(1))
 
 local function is_grant(name)
