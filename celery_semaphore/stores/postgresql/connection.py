@@ -168,7 +168,7 @@ def _text(parameter: Parameter) -> str:
         return "\\x" + parameter.hex()
     if isinstance(parameter, Composite):
         return "(" + ",".join(map(_quoted, parameter)) + ")"
-    return "{" + ",".join(map(_quoted, parameter)) + "}"
+    return "{" + ",".join("NULL" if part is None else _quoted(part) for part in parameter) + "}"
 
 
 def _quoted(part: Field) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ...core.permit import Kind, Reason, Wait
+from ...core.permit import Kind, Reason, Renewal, Wait
 from .acquisition import admitted, came_back, claim, parked, refused, why
 from .declared_limits import declare, limit_of, to_next_window
 from .grants import limited, messages, reaped, released
@@ -33,6 +33,18 @@ class NoLimit(Suite):
         to_next_window(clock)
         declare(store, None)
         assert limit_of(store) == 3, "it is no declaration, which would keep the lower one"
+
+    def test_one_of_two_claims_has_none(self, store: Store) -> None:
+        """The first one, then the second one: also in the wait, and when its grant is taken up."""
+        store.declare({"api": 1, "disk": 1}, "w")
+        for first, second in ((None, 1), (1, None)):
+            both = claim(first) + claim(second, of="disk")
+            permit = admitted(store, both, f"a{first}")
+            assert store.renew([permit]) == {permit.holder: Renewal.OK}
+            ticket = parked(store, both, f"b{first}")
+            store.sent(released(store, permit.holder, both))
+            admitted(store, both, f"c{first}", came_back(ticket, Kind.PARK))
+            assert released(store, f"c{first}", both) == []
 
     def test_none_is_known(self, store: Store) -> None:
         refusal = refused(store, claim(None), "a")
