@@ -41,7 +41,7 @@ from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers
 from .answers import texts
-from .connection import Composite
+from .connection import Composite, passed_over_if_busy
 from .consumed_queues import ConsumedQueues
 from .facts import facts_of
 from .health import examine
@@ -51,7 +51,7 @@ from .link import Link
 from .names import stored
 from .questions import acquisition, brought_by, columns, published
 from .renewals import Renewer
-from .runner import BATCH, Runner
+from .runner import BATCH, SHORTEST_MS, Runner
 from .schema import SchemaName, durations_of, install
 from .sessions import Sessions
 
@@ -258,12 +258,24 @@ class PostgresStore(BringsDurations):
     def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
         try:
-            words = (list(limits), list(limits.values()), stored(by))
-            ((epoch, found),) = self._runner.run("declare", *words)
+            found, busy = self._declare(limits, by)
+            for (
+                name
+            ) in busy:  # perhaps it is only in much use; a stuck one must not keep the caller
+                with passed_over_if_busy():
+                    found |= self._declare({name: limits[name]}, by, SHORTEST_MS)[0]
         except NewerFormat:
             return {}  # its attempts are refused, too
+        return found
+
+    def _declare(
+        self, limits: Mapping[str, int], by: str, lock_timeout: int | None = None
+    ) -> tuple[dict[str, DeclaredLimit], list[str]]:
+        """Declare, without ``lock_timeout`` but for what another call has locked; return that, too."""
+        words = (list(limits), list(limits.values()), stored(by), lock_timeout is not None)
+        ((epoch, found, busy),) = self._runner.run("declare", *words, lock_timeout=lock_timeout)
         self.epoch = int(epoch)
-        return answers.declarations(found)
+        return answers.declarations(found), texts(busy)
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
         check_limit(limit, resource)

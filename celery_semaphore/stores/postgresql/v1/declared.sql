@@ -151,11 +151,12 @@ BEGIN
     RETURN _at;
 END $$;
 
--- Note the limits that a worker declares, in its name. Only resources where that changes something are locked. Return
--- of each resource, but for those where an operator's limit is in force: [name, limit in force, its process].
+-- Note the limits that a worker declares, in its name. Only resources where that changes something are locked; if this
+-- call must not wait (`_waits`), those that another call has locked are `busy`: else that one would stop all others.
+-- Return of each resource, but for those where an operator's limit is in force: [name, limit in force, its process].
 CREATE FUNCTION celery_semaphore.v1_declare(
-    _call celery_semaphore.v1_call, _names text[], _limits bigint[], _by text,
-    OUT epoch bigint, OUT declared json
+    _call celery_semaphore.v1_call, _names text[], _limits bigint[], _by text, _waits bool,
+    OUT epoch bigint, OUT declared json, OUT busy text[]
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
@@ -164,9 +165,16 @@ DECLARE
         SELECT asked.name FROM unnest(_names, _limits) AS asked (name, value)
         LEFT JOIN celery_semaphore.resource AS r ON r.name = asked.name
         WHERE celery_semaphore.v1_is_declared(r, asked.value, now, _call.lease) IS NOT TRUE);
-    m celery_semaphore.v1_moment := celery_semaphore.v1_enter(changed, _call);
+    m celery_semaphore.v1_moment;
     home text;
 BEGIN
+    busy := '{}';
+    IF NOT _waits THEN
+        busy := changed;
+        changed := celery_semaphore.v1_lock_free(changed);
+        busy := ARRAY(SELECT each.name FROM unnest(busy) AS each (name) WHERE each.name <> ALL (changed));
+    END IF;
+    m := celery_semaphore.v1_enter(CASE WHEN _waits THEN changed ELSE '{}' END, _call);
     epoch := m.epoch;
     FOREACH home IN ARRAY changed LOOP
         PERFORM celery_semaphore.v1_declare_limit(
