@@ -6,6 +6,7 @@ import time
 from logging import Logger
 
 SILENCE_S = 3600.0  # between two warnings of one reason
+MOST = 1000  # reasons that are remembered: a process may run for months
 
 
 class HourlyWarnings:
@@ -21,5 +22,8 @@ class HourlyWarnings:
         if now - self._warned.get(reason, -SILENCE_S) < SILENCE_S:
             self._logger.debug(text)
             return
+        self._warned.pop(reason, None)
         self._warned[reason] = now
+        if len(self._warned) > MOST:
+            del self._warned[next(iter(self._warned))]  # the oldest
         self._logger.warning("%s (others of this kind are logged in an hour again)", text)

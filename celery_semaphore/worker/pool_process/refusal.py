@@ -99,7 +99,7 @@ def _refused_itself(refusal: Refusal) -> bool:
 def _warn_too_heavy(task: BoundTask, refusal: Refusal, text: str) -> None:
     name, claim = f"{task.name}[{task.request.id}]", refusal.claim
     _warnings.warn(
-        f"{claim.resource} {claim.weight} above {refusal.limit}",
+        f"{claim.semaphore} {claim.weight} above {refusal.limit}",
         f"task {name} waits until the limit is raised: {text}. Give it less weight, or put a higher limit in force with"
         f" `celery -A your_app semaphore limit {quote(claim.semaphore)} N`",
     )

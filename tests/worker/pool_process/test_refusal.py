@@ -69,6 +69,14 @@ def test_a_weight_above_the_limit_in_force_is_warned_of(
     assert "its weight 3 is above the limit 1 in force, set by an operator." in told[1]
 
 
+def test_all_keys_are_warned_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """There may be thousands, and none is named."""
+    for key in "xy":
+        heavy = Claim("api", key, 5, 2, f"api/{key}")
+        answer(heavy, Reason.UNSATISFIABLE, OnSaturated.PARK, 1, "w")
+    assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
+
+
 def test_a_task_that_fails_says_who_declared_the_limit(caplog: pytest.LogCaptureFixture) -> None:
     heavy = Claim("api", None, 50, weight=3)
     error = answer(heavy, Reason.UNSATISFIABLE, OnSaturated.FAIL, 2, "worker@b")
