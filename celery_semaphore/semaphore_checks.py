@@ -61,7 +61,7 @@ def check(name: object, limit: object, key: object, weight: object) -> None:
         if not is_whole(value) or not least <= value <= HIGHEST:
             msg = f"{option}={value!r} must be a whole number from {least} to {HIGHEST}."
             raise ConfigurationError(msg)
-    if limit is not None and 0 < limit < weight:  # type: ignore[operator] # a limit of 0 is a pause, which ends some day
+    if limit is not None and 0 < limit < weight:  # type: ignore[operator] # 0 admits none, whatever the weight
         msg = f"weight={weight!r} is above limit={limit!r}: there could never be a permit."
         raise ConfigurationError(msg)
 

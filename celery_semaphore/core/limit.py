@@ -138,7 +138,7 @@ def _check_number(option: str, value: object, *, least: int) -> None:
 
 
 def _check_fits(weight: int, limit: int) -> None:
-    if limit and weight > limit:  # a limit of 0 is a pause, which ends some day
+    if limit and weight > limit:  # 0 lets the task not run, whatever the weight
         msg = f"weight={weight} is above limit={limit}: the task could never run."
         raise ConfigurationError(msg)
 

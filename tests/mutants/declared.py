@@ -59,13 +59,24 @@ NONE_ENDS = (
     "none may be above that",
 )
 LOSSES = ("-k", "Losses or stray_lower or declared_none or operator_bounds or more_than_each")
-OF_ALL = ("-k", "Keys or over_after or bounds_each or goes_before_it or moves_when or two_windows")
+OF_ALL = (
+    "-k",
+    "Keys or late_refusal or of_a_key or over_after or bounds_each or goes_before_it or moves_when or two_windows",
+)
 FOR_EVER_OF_ALL = (
     "what was declared for all keys stays",
     "a resource's own stays, too",
 )
 OVER_UNSEEN = ("no look sees that no worker declares for all keys any more", "attempts will")
 ALL_COUNT_FIRST = ("what is declared for all keys goes before a key's own", "workers know best")
+SILENCE_ENDS = ("the first that is back decides", "all that was declared is old")
+WINDOWS_GO_ON = ("windows end in a silence", "nobody declared in them")
+KEY_STAYS = ("what was declared at a key stays beside what is for all keys", "it is the last one")
+REFUSAL_UNSEEN = ("no refusal sees when the limit for all keys rises", "declarations do")
+AFTER_SILENCES = (
+    "-k",
+    "first_that_is_back or only_acquires or lapses_after_it or declared_after_it",
+)
 TELLS_OF_OPERATOR = (
     "a limit that an operator set was declared by a process",
     "somebody declared one, too",
@@ -121,7 +132,7 @@ MUTANTS = (
         "self.before is None",
         tests=ON_MEMORY,
     ),
-    lua(*FOR_EVER, "_limits", " and now < found.ends\n", "\n", tests=ON_REDIS),
+    lua(*FOR_EVER, "_limits", " and windows_at < found.ends\n", "\n", tests=ON_REDIS),
     postgresql(
         *FOR_EVER,
         "v1/declared.sql",
@@ -165,7 +176,7 @@ MUTANTS = (
         "a look forgets that a limit lapses",
         "it was due once",
         "v1/reap.sql",
-        "celery_semaphore.v1_rises_at(_name, _m.now), -- O3",
+        "celery_semaphore.v1_rises_at(_name, _m), -- O3",
         "celery_semaphore.v1_paused_until(_name, _m.now), -- O3",
         tests=ON_POSTGRESQL,
     ),
@@ -336,8 +347,8 @@ MUTANTS = (
         "a wait that moves is looked at when a pause ends, not when a limit lapses",
         "each look sees to that",
         "v1/hand_on.sql",
-        "_head.ends, celery_semaphore.v1_rises_at(",
-        "_head.ends, celery_semaphore.v1_paused_until(",
+        "_head.ends, celery_semaphore.v1_rises_at(_head.resources[_n], _m)",
+        "_head.ends, celery_semaphore.v1_paused_until(_head.resources[_n], _m.now)",
         tests=(ON_POSTGRESQL[0], "-k", "moved_there_moves_on"),
     ),
     worker(
@@ -358,7 +369,7 @@ MUTANTS = (
     postgresql(
         *LAPSES_UNSEEN,
         "v1/declared.sql",
-        "least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.now),\n",
+        "least(_m.now + _m.lease, celery_semaphore.v1_lapses(known, _m.permits_ended_by),\n",
         "least(_m.now + _m.lease,\n",
         tests=ON_POSTGRESQL,
     ),
@@ -400,8 +411,8 @@ MUTANTS = (
     postgresql(
         *SAYS_PRESENT,
         "v1/declared.sql",
-        "of_all.declared_by ELSE of_all.declared_before_by",
-        "of_all.declared_by ELSE of_all.declared_by",
+        "said.declared_by ELSE said.declared_before_by",
+        "said.declared_by ELSE said.declared_by",
         tests=ON_POSTGRESQL,
     ),
     postgresql(
@@ -446,7 +457,7 @@ MUTANTS = (
     lua(
         *FOR_EVER_OF_ALL,
         "_limits",
-        "if found and now < found.ends + LEASE then",
+        "if found and windows_at < found.ends + LEASE then",
         "if found then",
         tests=(ON_REDIS[0], *OF_ALL),
     ),
@@ -460,23 +471,22 @@ MUTANTS = (
     lua(
         *OVER_UNSEEN,
         "_limits",
-        "        found.lapses = found.lapses or found.ends + LEASE\n",
+        "        found.lapses = found.lapses or math.max(found.ends + LEASE, awaited_until)\n",
         "",
         tests=(ON_REDIS[0], *OF_ALL),
     ),
     postgresql(
         *OVER_UNSEEN,
         "v1/declared.sql",
-        "        celery_semaphore.v1_lapses(of_all, _now),\n"
-        "        of_all.declared_until + (SELECT b.lease FROM celery_semaphore.epoch_before AS b WHERE b.one));\n",
-        "        celery_semaphore.v1_lapses(of_all, _now));\n",
+        "CASE WHEN of_all.name IS NOT NULL THEN at.declared_until + _m.lease END",
+        "CASE WHEN false THEN at.declared_until END",
         tests=(ON_POSTGRESQL[0], *OF_ALL),
     ),
     lua(
         *ALL_COUNT_FIRST,
         "_limits",
-        "at.bound and not (at.own and at.own.limit <= at.bound.limit)",
-        "at.bound",
+        "at.bound and not (own and own.limit <= at.bound.limit) and at.bound or own",
+        "at.bound or own",
         tests=(ON_REDIS[0], *OF_ALL),
     ),
     worker(
@@ -502,5 +512,114 @@ MUTANTS = (
         "lambda: self.worker.declare(own))  # the sweeper reaps",
         "lambda: None)",
         "tests/worker/test_limiter.py::test_the_keeper_of_a_worker_declares_its_limits",
+    ),
+    memory(
+        *SILENCE_ENDS,
+        "declared",
+        "        if silent_since < now and self.ends <= now and silent_since < self.ends + lease:\n",
+        "        if silent_since > now:\n",
+        tests=(ON_MEMORY[0], *AFTER_SILENCES),
+    ),
+    lua(
+        *SILENCE_ENDS,
+        "_limits",
+        "if known and windows_at < now and known.ends <= now and",
+        "if known and windows_at > now and",
+        tests=(ON_REDIS[0], *AFTER_SILENCES),
+    ),
+    postgresql(
+        *SILENCE_ENDS,
+        "v1/declared.sql",
+        "IF _m.permits_ended_by < _m.now AND known",
+        "IF _m.permits_ended_by > _m.now AND known",
+        tests=(ON_POSTGRESQL[0], *AFTER_SILENCES),
+    ),
+    memory(
+        *WINDOWS_GO_ON,
+        "state",
+        "        return self.epoch.permits_ended_by(self.now)\n\n    def is_over",
+        "        return self.now\n\n    def is_over",
+        tests=(ON_MEMORY[0], *AFTER_SILENCES),
+    ),
+    lua(
+        *WINDOWS_GO_ON,
+        "_limits",
+        "local windows_at = permits_ended_by\n",
+        "local windows_at = now\n",
+        tests=(ON_REDIS[0], *AFTER_SILENCES),
+    ),
+    postgresql(
+        *WINDOWS_GO_ON,
+        "v1/resource.sql",
+        "celery_semaphore.v1_declared(_name, r, _m.permits_ended_by), (",
+        "celery_semaphore.v1_declared(_name, r, now), (",
+        tests=(ON_POSTGRESQL[0], *AFTER_SILENCES),
+    ),
+    postgresql(
+        "the short ways go on after a silence",
+        "no permit is over there",
+        "v1/epoch.sql",
+        " AND _epoch.awaited_until <= _now AND",
+        " AND",
+        tests=(ON_POSTGRESQL[0], *AFTER_SILENCES),
+    ),
+    memory(
+        *KEY_STAYS,
+        "state",
+        "found = own.declared.lately(self.windows_at, self.lease)",
+        "found = own.declared.in_force(self.windows_at)",
+        tests=(ON_MEMORY[0], *OF_ALL),
+    ),
+    lua(
+        *KEY_STAYS,
+        "_limits",
+        "        own = lately(own)\n",
+        "",
+        tests=(ON_REDIS[0], *OF_ALL),
+    ),
+    postgresql(
+        *KEY_STAYS,
+        "v1/declared.sql",
+        "        AND _now < _at.declared_until + (SELECT b.lease FROM celery_semaphore.epoch_before AS b WHERE b.one)\n",
+        "",
+        tests=(ON_POSTGRESQL[0], *OF_ALL),
+    ),
+    lua(
+        *REFUSAL_UNSEEN,
+        "_own_wait",
+        "in_grace and grace_until or permits.rises_at(at)",
+        "in_grace and grace_until or permits.paused_until(at)",
+        tests=(ON_REDIS[0], *OF_ALL),
+    ),
+    postgresql(
+        *REFUSAL_UNSEEN,
+        "v1/refuse.sql",
+        "FROM celery_semaphore.v1_rises_at(_a.resources[_n], _m) AS",
+        "FROM celery_semaphore.v1_paused_until(_a.resources[_n], _m.now) AS",
+        tests=(ON_POSTGRESQL[0], *OF_ALL),
+    ),
+    postgresql(
+        "a worker that declares waits for each lock",
+        "all calls take them in this order",
+        "v1/declared.sql",
+        "        changed := celery_semaphore.v1_lock_free(changed);\n",
+        "        PERFORM celery_semaphore.v1_lock(changed);\n",
+        tests=("tests/stores/postgresql/test_declared_limits.py",),
+    ),
+    lua(
+        "a full server takes no declaration",
+        "it admits none either",
+        "declare",
+        "even_if_full()\n",
+        "",
+        tests=("tests/stores/test_health.py", "-k", "workers_declare"),
+    ),
+    worker(
+        "each key is warned of",
+        "each is another line",
+        "worker/pool_process/refusal",
+        'f"{claim.semaphore} {claim.weight} above',
+        'f"{claim.resource} {claim.weight} above',
+        REFUSALS,
     ),
 )

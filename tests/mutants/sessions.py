@@ -259,8 +259,8 @@ POSTGRES = (
         "turns are expected by the limit of old",
         "an operator set the other",
         "v1/ask.sql",
-        "ORDER BY d.name DESC LIMIT 1\n            ), celery_semaphore.v1_declared(_home, known, _now))",
-        "AND false LIMIT 1\n            ), celery_semaphore.v1_declared(_home, known, _now))",
+        "ORDER BY d.name DESC LIMIT 1\n            ), celery_semaphore.v1_declared(_home, known, _m.permits_ended_by))",
+        "AND false LIMIT 1\n            ), celery_semaphore.v1_declared(_home, known, _m.permits_ended_by))",
         noticed_by="turns_that_are_expected",
     ),
     conformance(

@@ -126,7 +126,7 @@ IN_REDIS = [
     lua(
         "a count knows no silence",
         "it changes nothing",
-        "totals",
+        "_look",
         "local permits_ended_by = now < awaited_until and silent_since or now",
         "local permits_ended_by = now",
         tests=(f"{SUITE}::TestValkeyStore", "-k", "shown_and_counted"),

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore
-from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.key import all_keys_of
+from celery_semaphore.core.permit import DeclaredLimit, Permit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis.connection import plain
@@ -216,6 +217,14 @@ def test_a_full_server(start_server: StartServer) -> None:
     store.reap()  # as each worker does first: it writes an epoch, which a full server must take
     with pytest.raises(StoreUnavailable, match="OOM"):
         store.acquire(claim(), "a")
+
+
+def test_a_full_server_takes_what_workers_declare(start_server: StartServer) -> None:
+    """Else the one in force would lapse, and a higher one lift the limit once there is memory again."""
+    store = store_from_url(start_server(maxmemory="100kb", maxmemory_policy="noeviction").url)
+    store.reap()
+    for name in ("api", all_keys_of("api")):
+        assert store.declare({name: 5}, "w") == {name: DeclaredLimit(5, "w")}
 
 
 class Tells:

@@ -35,6 +35,22 @@ class LimitsAfterLosses(Suite):
         assert why(store, claim(3), "x") is Reason.SATURATED
         assert store.snapshot("api").occupied == 3
 
+    def test_those_that_declared_none_outlive_two_losses(self, store: Store, clock: Clock) -> None:
+        """After the second one the store knows permits that it restored after the first: a ceiling bounds them."""
+        declare(store, 3)
+        permits = all_admitted(store, None, 3)
+        self.forget(store)
+        assert set(store.renew(permits).values()) == {Renewal.RESTORED}
+        clock.advance(1)
+        lose_the_rest = self.remember(store)
+        store.release("None:2", claim(None))
+        lose_the_rest()
+        assert set(store.renew(permits[:2]).values()) == {Renewal.OK}
+        assert why(store, claim(3), "x") is Reason.RECOVERING
+        clock.advance(GRACE)
+        assert set(store.renew(permits[:2]).values()) == {Renewal.OK}
+        assert why(store, claim(2), "x") is Reason.SATURATED
+
     @pytest.mark.parametrize("own", [5, None])
     def test_a_stray_lower_limit_ends_none(
         self, store: Store, clock: Clock, own: int | None
