@@ -75,7 +75,7 @@ class LimitsAfterSilences(Suite):
     def test_a_lower_one_lapses_after_it(
         self, store: Store, clock: UsedClock, key: str | None, name: str
     ) -> None:
-        """Its deployment is gone: two windows later there is room for the line, with reapers alone."""
+        """Let its deployment be gone: two windows later there is room for the line, with reapers alone."""
         store.declare({name: 1}, "gone")
         clock.pass_in_silence(2 * LEASE)
         store.declare({name: 2}, "here")
@@ -95,7 +95,7 @@ class LimitsAfterSilences(Suite):
     def test_nothing_is_declared_after_it(
         self, store: Store, clock: UsedClock, key: str | None, name: str
     ) -> None:
-        """What was over in the silence lapses when all had time to come back, and the line moves then."""
+        """Let what was over in the silence lapse when all had time to come back: the line moves then."""
         store.declare({name: 1}, "gone")
         to_next_window(clock, WINDOW / 2)
         permit = admitted(store, claim(2, key=key), "a")

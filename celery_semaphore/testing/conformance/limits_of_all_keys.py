@@ -135,7 +135,7 @@ class LimitsOfAllKeys(Suite):
     def test_a_lower_one_of_a_key_is_over_after_two_windows(
         self, store: Store, clock: Clock, kind: Kind
     ) -> None:
-        """Else waits that are heavier than it would never run, as workers declare for all keys only."""
+        """Let no wait be too heavy for ever: workers declare for all keys only."""
         store.ask(S)
         five = claim(5, key="x", weight=3)
         permit = admitted(store, five, "a")

@@ -35,7 +35,7 @@ class NoLimit(Suite):
         assert limit_of(store) == 3, "it is no declaration, which would keep the lower one"
 
     def test_one_of_two_claims_has_none(self, store: Store) -> None:
-        """The first one, then the second one: also in the wait, and when its grant is taken up."""
+        """Let it be the first one, then the second one, also in a wait and when its grant is taken up."""
         store.declare({"api": 1, "disk": 1}, "w")
         for first, second in ((None, 1), (1, None)):
             both = claim(first) + claim(second, of="disk")

@@ -1,6 +1,6 @@
 -- Keep the smallest limit that was declared lately: row A4 of docs/maintain/architecture.md. A window is one lease
--- long. `_now` of the functions that read is the time by which windows end (`permits_ended_by`): it stands still while holders
--- are awaited after a silence (A17).
+-- long. `_now` of the functions that read is the time by which windows end (`permits_ended_by`): it stands still while
+-- holders are awaited after a silence (A17).
 
 -- Return the smallest of the newest window and the one before it. Once both are over, the last one stays until another
 -- is declared.
@@ -23,8 +23,8 @@ BEGIN
     RETURN found_one;
 END $$;
 
--- Return the row whose limit is in force: of this resource (`_at`, or null), or what is declared for all keys. Where that
--- is current, a key's own one counts until its two windows are over, for perhaps none declares it again.
+-- Return the row whose limit is in force: of this resource (`_at`, or null), or what is declared for all keys. Where
+-- that is current, a key's own one counts until its two windows are over, for perhaps none declares it again.
 CREATE FUNCTION celery_semaphore.v1_in_force(
     _name text, _at celery_semaphore.resource, _now bigint
 ) RETURNS celery_semaphore.resource LANGUAGE plpgsql STABLE AS $$

@@ -14,7 +14,8 @@ local function parsed(record)
     local low, before, ends = record:match("^(%d+) (%d*) (%d+)$")
     local found = {low = tonumber(low), before = tonumber(before), ends = tonumber(ends)}
     local lapses = found.before and found.before < found.low and windows_at < found.ends
-    found.limit, found.lapses = lapses and found.before or found.low, lapses and math.max(found.ends, awaited_until) or nil
+    found.limit = lapses and found.before or found.low
+    found.lapses = lapses and math.max(found.ends, awaited_until) or nil
     return found
 end
 
