@@ -46,18 +46,23 @@ BEGIN
     FOR n IN 1..cardinality(_a.resources) LOOP
         home := _a.resources[n];
         weight := _a.weights[n];
-        SELECT e.id, home, least(celery_semaphore.v1_smallest_lately(r, _now), ( -- as v1_declared, A18 at less cost
-                SELECT celery_semaphore.v1_smallest_lately(every, _now) FROM celery_semaphore.resource AS every
-                WHERE every.name = CASE WHEN strpos(home, '/') > 0 THEN split_part(home, '/', 1) || '//' END
-                AND _now < every.declared_until + _call.lease
-            )), (
+        SELECT e.id, home, CASE -- as v1_declared does, at less cost
+                WHEN celery_semaphore.v1_smallest_lately(r, _now) > celery_semaphore.v1_smallest_lately(every, _now)
+                    OR _now >= r.declared_until + _call.lease AND every.name IS NOT NULL OR r.declared IS NULL
+                    THEN celery_semaphore.v1_smallest_lately(every, _now)
+                ELSE celery_semaphore.v1_smallest_lately(r, _now)
+            END, (
                 SELECT d.value FROM celery_semaphore.decision AS d
                 WHERE d.name = ANY (celery_semaphore.v1_decision_names(home)) AND d.until > _now
                 ORDER BY d.name DESC LIMIT 1
             ), r.mean, coalesce(held.occupied, 0), held.last, held.free,
             (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = home LIMIT 1) IS NOT NULL
         INTO answer.epoch, at.name, at.declared, at.operator, at.mean, at.occupied, at.token, at.free, at.waits
-        FROM celery_semaphore.epoch AS e, celery_semaphore.resource AS r, (
+        FROM celery_semaphore.epoch AS e, celery_semaphore.resource AS r
+        LEFT JOIN celery_semaphore.resource AS every -- A18
+            ON every.name = CASE WHEN strpos(home, '/') > 0 THEN split_part(home, '/', 1) || '//' END
+            AND _now < every.declared_until + _call.lease,
+        (
             SELECT
                 sum(p.weight) FILTER (WHERE p.holder IS NOT NULL) AS occupied,
                 max(p.last) AS last,
