@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 from celery_semaphore import Semaphore
+from celery_semaphore.core.held_permits import by_store
 from celery_semaphore.core.names import process_name
 from celery_semaphore.core.permit import Claim, DeclaredLimit, Permit
 from celery_semaphore.errors import SemaphoreTimeout
@@ -19,6 +21,15 @@ from tests.support.worker import CeleryWorker
 from .conftest import Site
 
 SHORT, LONG = 0.15, 0.4  # seconds inside
+
+
+@pytest.fixture(autouse=True)
+def _no_keeper_stays() -> Iterator[None]:
+    """One that goes on would be the first caller of a later test's store, whose lease it would set."""
+    before = set(by_store)
+    yield
+    for store in set(by_store) - before:
+        by_store.pop(store).close()
 
 
 def deployed(site: Site, limit: int) -> CeleryWorker:
