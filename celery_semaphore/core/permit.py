@@ -199,7 +199,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredLimit:
-    """The smallest limit that was declared lately, and who declared it: a worker, or ``<process id>@<host>``."""
+    """The smallest limit that was declared lately, and the process that declared it: a worker, or ``<id>@<host>``."""
 
     limit: int
     by: str
@@ -222,9 +222,7 @@ class Snapshot:
     grace_until: float | None = None
     # The store's time until which it is paused, or its semaphore is: infinity if that is until it is resumed.
     paused_until: float | None = None
-    declared: DeclaredLimit | None = (
-        None  # in force if no operator set a limit; None: there was none
-    )
+    declared: DeclaredLimit | None = None  # in force if no operator set a limit; None: none was
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Declared(NamedTuple):
         return cls(low, known.before, min(ends, known.ends), by, known.before_by)
 
     def carried(self, silent_since: int, now: int, lease: int) -> Declared:
-        """Return what was in force when a silence began, as of the present window: nobody could declare since (A17)."""
+        """Return what was in force when a silence began, as of the present window: no call came since (A17)."""
         if silent_since < now and self.ends <= now and silent_since < self.ends + lease:
             said = self.in_force(silent_since)
             return type(self)(said.limit, None, now - now % lease + lease, said.by, "")

@@ -37,7 +37,7 @@ class Parking(Suite):
         both = claim() + claim(of="disk")
         admitted(store, both, "a")
         parked(store, both, "b")
-        store.take(store.release("a", both).outgoing)  # and who took it dies
+        store.take(store.release("a", both).outgoing)  # and the process that took it dies
         clock.advance(TAKE_UP)
         admitted(store, claim(of="disk"), "c")
         store.release("c", claim(of="disk"))

@@ -39,10 +39,12 @@ class DeclaredLimits:
 
     def _warn(self, resource: str, declared: DeclaredLimit) -> None:
         name, key = names_of(resource)
+        of = f"semaphore {name!r}" if key is None else f"semaphore {name!r} at each key"
+        limits = f"limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}"
         self._warnings.warn(
             f"{resource} {declared.limit}",
-            f"semaphore {name!r}{'' if key is None else ' at each key'}: limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}: the"
-            " smallest that was declared lately is in force. Give it the same limit everywhere, or put one in force"
+            f"{of}: {limits}: the smallest that was declared lately is in force. Give it the same limit everywhere, or"
+            " put one in force"
             f" with `celery -A your_app semaphore limit {quote(name)} N`",
         )
 

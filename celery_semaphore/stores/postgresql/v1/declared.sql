@@ -111,7 +111,7 @@ BEGIN
     changes := _limit > 0 AND celery_semaphore.v1_is_declared(known, _limit, _m.now, _m.lease) IS NOT TRUE;
     IF changes THEN
         IF _m.permits_ended_by < _m.now AND known.declared_until <= _m.now AND _m.permits_ended_by < known.declared_until + _m.lease
-        THEN -- A17: what was in force when a silence began is of the present window, for nobody could declare since
+        THEN -- A17: what was in force when a silence began is of the present window, for no call came since
             IF celery_semaphore.v1_lapses(known, _m.permits_ended_by) IS NOT NULL THEN
                 known.declared := known.declared_before;
                 known.declared_by := known.declared_before_by;

@@ -71,7 +71,7 @@ local function note(hash, suffix, known, limit, by)
     end
     local known_by = call("HMGET", hash, "limit_by" .. suffix, "limit_before_by" .. suffix)
     local before_by = known_by[2]
-    -- A17: what was in force when a silence began is of the present window, for nobody could declare since.
+    -- A17: what was in force when a silence began is of the present window, for no call came since.
     if known and windows_at < now and known.ends <= now and windows_at < known.ends + LEASE then
         known_by[1] = known.limit < known.low and before_by or known_by[1]
         known = {low = known.limit, ends = ends}
