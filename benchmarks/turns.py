@@ -20,8 +20,8 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.worker.holding.held_message import HeldMessage
-from celery_semaphore.worker.holding.session import Session
+from celery_semaphore.worker.keeping.kept_message import KeptMessage
+from celery_semaphore.worker.keeping.session import Session
 from tests.support.servers import ValkeyServer
 
 from .figure import Figure
@@ -85,8 +85,10 @@ class Cluster:
                 self._wait(session)
 
     def _session(self) -> Session:
-        session = Session(self._store, self._calls.put, lambda _: None)
-        session.visit = lambda: self._visit(session)
+        def visit() -> None:
+            self._visit(session)
+
+        session = Session(self._store, self._calls.put, visit, lambda _: None)
         self._store.ask(session.name)
         session.start()
         return session
@@ -102,7 +104,7 @@ class Cluster:
         if isinstance(answer, Refusal) and answer.ticket:
             wait = HeldWait(answer.ticket, CLAIMS)
             turn = time.monotonic() + answer.retry_after
-            session.add(cast("HeldMessage", StandIn(wait)), wait, turn, made_at)
+            session.add(cast("KeptMessage", StandIn(wait)), wait, turn, made_at)
 
     def _visit(self, session: Session) -> None:
         """Begin the waits that were granted."""
@@ -111,11 +113,11 @@ class Cluster:
     def _begin_all(self, session: Session, nonces: set[str]) -> None:
         self._begin(session, session.messages(nonces))
 
-    def _begin(self, session: Session, waiting: Iterable[HeldMessage]) -> None:
-        for held in waiting:
-            session.discard(held)
-            assert held.wait
-            self._ask(session, held.wait.ticket)
+    def _begin(self, session: Session, waiting: Iterable[KeptMessage]) -> None:
+        for kept in waiting:
+            session.discard(kept)
+            assert kept.wait
+            self._ask(session, kept.wait.ticket)
 
     def _ask(self, session: Session, ticket: Ticket | None) -> Permit | Refusal:
         wait = Wait(Kind.REQUEUE, ticket=ticket, session=session.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Once:
     """Lets the first caller through, and no other one until it is due again.
@@ -21,6 +23,16 @@ class Once:
             return self._due.pop()
         except IndexError:
             return False
+
+    def run(self, call: Callable[[], object]) -> None:
+        """Make the call if this caller is the one; after an error the next caller makes it."""
+        if not self.take():
+            return
+        try:
+            call()
+        except BaseException:
+            self.restore()
+            raise
 
     def restore(self) -> None:
         """Let one more caller through."""

@@ -161,10 +161,10 @@ class TaskRequest(Protocol):
         """Return the message to the broker, because it could not be moved."""
 
 
-class HeldRequest(TaskRequest, Protocol):
-    """A request that was refused, as seen by the code that holds its message and begins it again."""
+class KeptRequest(TaskRequest, Protocol):
+    """A request that was refused, as seen by the code that keeps its message and begins it again."""
 
-    granted: bool  # whether its message was held until it was granted
+    granted: bool  # whether its message was kept until it was granted
     grant: tuple[Ticket, Sequence[Claim]] | None  # ended with the task if that has no permit yet
     made_at: float
     time_start: float | None
@@ -186,5 +186,5 @@ class HeldRequest(TaskRequest, Protocol):
     def deliver_elsewhere(self) -> None:
         """Let the broker deliver the message again, because it cannot be run here."""
 
-    def again(self, ticket: Ticket | None) -> HeldRequest:
+    def again(self, ticket: Ticket | None) -> KeptRequest:
         """Return a fresh request of the same message: a new holder that acquires at once, with this ticket."""

@@ -102,6 +102,23 @@ def pool_size(pool: Any) -> int:
         return 0
 
 
+def shuts_down() -> bool:
+    """Return whether any shutdown has begun."""
+    return _has_code("should_stop") or shuts_down_cold()
+
+
+def shuts_down_cold() -> bool:
+    """Return whether a cold shutdown has begun."""
+    return _has_code("should_terminate")
+
+
+def _has_code(name: str) -> bool:
+    from celery.worker import state  # noqa: PLC0415 - as above
+
+    told = getattr(state, name)  # an exit code, where 0 is not False
+    return told is not None and told is not False
+
+
 # -- kombu
 
 

@@ -204,8 +204,8 @@ class Limiter:
         self.process.announce(event)
 
     def _sessions(self) -> int:
-        held = self.worker.held  # the event loop may set it to None
-        return 1 if held is None else held.session.sessions
+        kept = self.worker.kept  # the event loop may set it to None
+        return 1 if kept is None else kept.session.sessions
 
     def handed_on(self, handed: HandedOn) -> None:
         """Send the messages that a call handed on, and begin the waits that it granted, in a worker's main process.
@@ -216,8 +216,8 @@ class Limiter:
             return
         if handed.outgoing:
             self.mover.bring_back(handed.outgoing)
-        if handed.granted and (held := self.worker.held) is not None:
-            held.begin_granted(handed.granted)
+        if handed.granted and (kept := self.worker.kept) is not None:
+            kept.begin_granted(handed.granted)
 
     def reaped(self, outgoing: Outgoing) -> None:
         """Send the messages that a call of ``reap`` handed on."""

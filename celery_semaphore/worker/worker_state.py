@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..core.store import Store
-from .holding.held_messages import HeldMessages
-from .holding.lost_messages import LostMessages
+from .keeping.kept_messages import KeptMessages
+from .keeping.lost_messages import LostMessages
 from .messages.parking_watch import ParkingWatch
 from .messages.saturation_watch import SaturationWatch
 
@@ -39,7 +39,7 @@ class WorkerState:
     parking: ParkingWatch | None = None  # if any task is parked, or may be
     pool: Any = None  # Celery's, once it is up
     consumer: Any = None  # of task messages, on the current connection
-    held: HeldMessages | None = None  # of the current connection
+    kept: KeptMessages | None = None  # of the current connection
     lost: LostMessages = field(default_factory=LostMessages)  # of earlier connections
     metrics: Metrics | None = None  # if they are on
     declare: Callable[[Store], object] = declare_nothing  # the limits of its tasks

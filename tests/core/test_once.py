@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from celery_semaphore.core.once import Once
 
 CALLERS = 8
@@ -27,3 +29,17 @@ def test_it_goes_through_once_more_when_it_is_due_again() -> None:
     assert not once.take()
     once.restore()
     assert [once.take(), once.take()] == [True, False]
+
+
+def test_a_call_that_failed_is_made_again() -> None:
+    """As the reply to the broker: its connection may be the next one's by then."""
+    once, replies = Once(), list[str]()
+
+    def fail() -> None:
+        raise OSError("lost")
+
+    with pytest.raises(OSError, match="lost"):
+        once.run(fail)
+    once.run(lambda: replies.append("ack"))
+    once.run(lambda: replies.append("twice"))
+    assert replies == ["ack"]

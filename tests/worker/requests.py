@@ -12,7 +12,7 @@ from kombu.utils.imports import symbol_by_name
 from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.worker.holding.held_message import HeldMessage
+from celery_semaphore.worker.keeping.kept_message import KeptMessage
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER
 from celery_semaphore.worker.messages.ticket_header import sent_back
@@ -66,6 +66,6 @@ def message_of(task: Any) -> Any:
     )
 
 
-def held_for(request: Any, ticket: Ticket | None, *rest: Any, **more: Any) -> HeldMessage:
-    """A held message whose request need not be a whole one."""
-    return HeldMessage(request, ticket, *rest, **more)
+def kept_for(request: Any, ticket: Ticket | None, *rest: Any, **more: Any) -> KeptMessage:
+    """A kept message whose request need not be a whole one."""
+    return KeptMessage(request, ticket, *rest, **more)

@@ -64,7 +64,7 @@ def test_a_release_reaches_what_is_held(
 ) -> None:
     """In the worker's main process only: a child has a copy of what is held, and no loop."""
     limiter, handed, begun = limiter_of(app), HandedOn(granted=frozenset({"b"})), list[Any]()
-    limiter.worker.held = cast("Any", SimpleNamespace(begin_granted=begun.append))
+    limiter.worker.kept = cast("Any", SimpleNamespace(begin_granted=begun.append))
     limiter.handed_on(handed)
     assert begun == []
     limiter.serve(None)

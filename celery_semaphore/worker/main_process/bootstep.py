@@ -19,14 +19,11 @@ from ...core.saturation import OnSaturated
 from ...errors import StoreUnavailable
 from ...task.celery_types import Consumer
 from ...task.unlimited import refuse_unlimited
-from ..celery_internals import pool_size, tags_by_queue
-from ..holding.held_messages import HeldMessages
-from ..holding.prefetch import restore_in_loop
-from ..holding.queue_lengths import length_warnings
-from ..holding.redelivery import redelivery_of
-from ..holding.session import Session
-from ..holding.shutdown import ends_cold
-from ..holding.unread import give_back_unread, give_up_unanswered
+from ..celery_internals import shuts_down_cold, tags_by_queue
+from ..keeping.kept_messages import KeptMessages
+from ..keeping.prefetch import length_warnings, restore_in_loop
+from ..keeping.redelivery import redelivery_of
+from ..keeping.redis_redelivery import give_back_unread, give_up_unanswered
 from ..limiter import Limiter, limiter_of
 from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue
@@ -47,7 +44,7 @@ from .worker_metrics import metrics_of
 
 logger = logging.getLogger(__name__)
 
-SHUTDOWN_TIMEOUT_S = 5.0  # for releasing what the worker holds when it ends
+SHUTDOWN_TIMEOUT_S = 5.0  # for releasing what the worker has when it ends
 ANSWER_S = 5.0  # timeout of one answer of RabbitMQ at a warm shutdown
 COLD_ANSWER_S = 1.0  # at a cold one: Celery has waited for several answers, and a supervisor kills a slow worker
 NONE_COMES_S = 0.1  # for each answer after the first one that timed out
@@ -120,7 +117,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
     # Steps stop in reverse order: this one must limit the wait for answers before any step of Celery waits for one.
     requires = ("celery.worker.consumer:Tasks", "celery.worker.consumer.control:Control")
     granted: GrantedQueues | None = None
-    held: HeldMessages | None = None
+    kept: KeptMessages | None = None
 
     def __init__(self, c: Consumer, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
@@ -137,7 +134,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         watch_discards(c, limiter)
 
     def start(self, c: Consumer) -> None:
-        """Hold messages and consume granted queues on the connection that was just made."""
+        """Keep messages and consume granted queues on the connection that was just made."""
         limiter = limiter_of(c.app)
         worker = limiter.worker
         worker.connections += 1
@@ -147,17 +144,17 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             worker.in_loop = partial(_call_in_loop, c, limiter)
         if limiter.settings.hold:  # else each is published, P1
             # A server that is broker and store may have forgotten permits when the connection is there again.
-            epoch = self.held.session.epoch if self.held is not None else None
-            store, processes = limiter.process.measured, partial(pool_size, c.pool)
-            session = Session(store, worker.in_loop, limiter.reaped, epoch, processes)
-            self.held = worker.held = HeldMessages(
+            epoch = self.kept.session.epoch if self.kept is not None else None
+            self.kept = worker.kept = KeptMessages(
                 c,
                 redelivery_of(c, limiter.mover.put_back),
                 worker.in_loop,
-                session,
-                limiter.process.releaser.release,
+                limiter.process.measured,
+                leave=limiter.process.releaser.release,
+                found=limiter.reaped,
+                epoch=epoch,
             )
-            self.held.start()
+            self.kept.start()
         if self.granted is not None:
             self.granted.connect()
         worker.lost.give_back(c)
@@ -185,11 +182,11 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 if ends:
                     _cease_to_consume(c)
         finally:  # whatever kombu raises
-            held, limiter.worker.held = self.held, None
-            if held is not None and ends:
-                held.give_back_all()  # other workers may run them while tasks run here
-            elif held is not None:
-                held.forget()
+            kept, limiter.worker.kept = self.kept, None
+            if kept is not None and ends:
+                kept.give_back_all()  # other workers may run them while tasks run here
+            elif kept is not None:
+                kept.forget()
             if self.granted is not None:
                 self.granted.leave(ends=ends)
             if ends:
@@ -200,8 +197,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
 
     def shutdown(self, c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
-        if self.held is not None:
-            self.held.session.join(SHUTDOWN_TIMEOUT_S)
+        if self.kept is not None:
+            self.kept.session.join(SHUTDOWN_TIMEOUT_S)
         limiter = limiter_of(c.app)
         limiter.queues.join(FAREWELL_S)
         limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
@@ -209,7 +206,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
 
 def _longest_flush(warm: float) -> float:
     """Return the timeout for returning messages to the broker, given the timeout of a warm shutdown."""
-    return min(COLD_FLUSH_S, warm) if ends_cold() else warm
+    return min(COLD_FLUSH_S, warm) if shuts_down_cold() else warm
 
 
 def _call_in_loop(c: Consumer, limiter: Limiter, call: Callable[[], object]) -> None:
@@ -247,9 +244,9 @@ def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exceptio
     worker = limiter.worker
     worker.connections += 1  # so that nothing more of it is published: the broker delivers it again
     line = []
-    if (held := worker.held) is not None:
-        line = held.line()
-        held.forget()  # its timer must not begin messages that the broker delivers again
+    if (kept := worker.kept) is not None:
+        line = kept.line()
+        kept.forget()  # its timer must not begin messages that the broker delivers again
     try:
         worker.lost.note(c, line)
         give_up_unanswered(c.connection)
@@ -271,7 +268,7 @@ def _bounded_answers(c: Consumer) -> Iterator[None]:
         yield
         return
     socket, since = connection.connection.transport.sock, time.monotonic()
-    longest = COLD_ANSWER_S if ends_cold() else ANSWER_S
+    longest = COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
     socket.settimeout(longest)
     yield
     if time.monotonic() - since >= longest:

@@ -14,9 +14,8 @@ from kombu.common import ignore_errors
 
 from ...task.celery_types import Consumer
 from ...task.protocols import TaskMessage
-from ..celery_internals import paces_by, pool_size
-from ..holding.pool_line import goes_first
-from ..holding.shutdown import ends_cold
+from ..celery_internals import paces_by, pool_size, shuts_down_cold
+from ..keeping.pool_line import goes_first
 from ..limiter import Limiter
 from ..messages.broker import is_amqp
 from ..messages.granted_queue import granted_queue, home_queue, queue_beside
@@ -70,7 +69,7 @@ class GrantedQueues:
         channel ends with its connection, and RabbitMQ redelivers what was not acknowledged. A failed cancel is not
         repeated: after a cold shutdown interrupted a frame, RabbitMQ would never answer.
         """
-        if self._own is not None and not (ends_cold() and is_amqp(self._c.app)):
+        if self._own is not None and not (shuts_down_cold() and is_amqp(self._c.app)):
             ignore_errors(self._c, self._own.cancel)
 
     def leave(self, *, ends: bool) -> None:

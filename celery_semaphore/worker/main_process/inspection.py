@@ -14,7 +14,7 @@ from .turns import expected_turns
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
-    from ..holding.held_message import HeldMessage
+    from ..keeping.kept_message import KeptMessage
     from ..limiter import Limiter
     from ..permits.delivery import Delivery
 
@@ -31,7 +31,7 @@ def add_inspect_command() -> None:
 
 
 def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, object]:
-    """Return the permits and the held messages of this worker, ``shown`` of each at most. Durations are in seconds.
+    """Return the permits and the kept messages of this worker, ``shown`` of each at most. Durations are in seconds.
 
     Waits that are parked, in transit, or outside tasks are in no worker: ``celery semaphore show`` queries the store.
     """
@@ -42,15 +42,15 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, object
         return {}
     limiter.drain()
     permits = limiter.process.ledger.permits()
-    messages = limiter.worker.held
-    held = messages.line() if messages else []
-    turns = expected_turns(held, messages.session.turns() if messages else {})
+    messages = limiter.worker.kept
+    kept = messages.line() if messages else []
+    turns = expected_turns(kept, messages.session.turns() if messages else {})
     now = time.monotonic()
     return {
         "permits": [_permit(each, now) for each in permits[:shown]],
         "more_permits": max(len(permits) - shown, 0),
-        "waiting": [_waiting(*each, now) for each in zip(held[:shown], turns, strict=False)],
-        "more_waiting": max(len(held) - shown, 0),
+        "waiting": [_waiting(*each, now) for each in zip(kept[:shown], turns, strict=False)],
+        "more_waiting": max(len(kept) - shown, 0),
     }
 
 
@@ -63,11 +63,11 @@ def _permit(delivery: Delivery, now: float) -> dict[str, object]:
     }
 
 
-def _waiting(held: HeldMessage, turn: float | None, now: float) -> dict[str, object]:
-    claims = held.wait.claims if held.wait else ()
+def _waiting(kept: KeptMessage, turn: float | None, now: float) -> dict[str, object]:
+    claims = kept.wait.claims if kept.wait else ()
     return {
-        "id": held.request.id,
-        "name": held.request.name,
+        "id": kept.request.id,
+        "name": kept.request.name,
         "semaphores": _semaphores(claims),
         "expected_in": None if turn is None else round(max(turn - now, 0.0), 3),
     }

@@ -25,7 +25,7 @@ def add_load_command() -> None:
 def load_of_worker(state: Any, **_: Any) -> dict[str, dict[str, tuple[int, ...]]]:
     """Return for each queue that this worker consumes how many tasks run, are prefetched, and wait for their eta.
 
-    Tasks without a limit count, too. Held messages do not: Celery forgot their requests when they were refused.
+    Tasks without a limit count, too. Kept messages do not: Celery forgot their requests when they were refused.
     """
     from ..limiter import LIMITER  # the command line loads this module with each of its commands
 

@@ -52,10 +52,8 @@ from ...core.saturation import OnSaturated
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ...errors import PermitLost, SemaphoreError
-from ..holding.broker_reply import BrokerReply
-from ..holding.held_message import HeldMessage
-from ..holding.redis_redelivery import leave_to_broker
-from ..holding.room import CannotKeep
+from ..keeping.kept_message import CannotKeep, KeptMessage
+from ..keeping.redis_redelivery import leave_to_broker
 from ..limiter import limiter_of
 from ..messages.fanout import came_by_fanout
 from ..messages.header_names import (
@@ -65,7 +63,7 @@ from ..messages.header_names import (
     OF_ONE_WAIT,
     PARKS,
     SESSION,
-    put_held_wait,
+    put_wait,
     remove_internal,
 )
 from ..messages.own_queue import queue_by_tag, queue_of
@@ -109,9 +107,10 @@ class LimitedRequestMixin(EventsMixin):
         self._accepting = False
         self._loss: str | None = None
         self._returned = False  # whether the message was returned to the broker
-        self._reply = BrokerReply()
+        # Permits and ends are noted by different threads, and a second reply would close the channel.
+        self._reply = Once()
         self._since = self.made_at = time.monotonic()  # when the broker delivered the message
-        self.granted = False  # whether the message was held until it was granted
+        self.granted = False  # whether the message was kept until it was granted
         self._drop_foreign_ticket()
         # Unique for each delivery: two runs of one task id can overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"
@@ -174,12 +173,12 @@ class LimitedRequestMixin(EventsMixin):
         """Acknowledge the message, except when Celery wants to before the task has a permit."""
         if self._accepting and not self.task.acks_late:
             return
-        self._reply.give(super().acknowledge)
+        self._reply.run(super().acknowledge)
 
     def reject(self, requeue: bool = False) -> None:
         """Reject the message, unless it was acknowledged meanwhile."""
         self._returned = requeue
-        self._reply.give(partial(self._reject, requeue))
+        self._reply.run(partial(self._reject, requeue))
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""
@@ -322,7 +321,7 @@ class LimitedRequestMixin(EventsMixin):
         """Acknowledge the message, which is in the store, unless the broker may have given it to another worker."""
         after = self._limiter.redelivered_after
         if after and time.monotonic() - self._since > REDELIVERED * after:
-            self._reply.give(partial(leave_to_broker, self.message))
+            self._reply.run(partial(leave_to_broker, self.message))
         else:
             self.acknowledge()
 
@@ -344,8 +343,8 @@ class LimitedRequestMixin(EventsMixin):
     def ways_to_wait(self) -> dict[str, object]:
         """Return what ``destination`` must know of store and broker, for the pool process, and so does the store."""
         ways: dict[str, object] = {}
-        if (held := self._limiter.worker.held) is not None:
-            ways[SESSION] = held.session_for(self.message)
+        if (kept := self._limiter.worker.kept) is not None:
+            ways[SESSION] = kept.session_for(self.message)
         if self._limiter.worker.parking is not None:
             ways[PARKS] = self.parks()
         return ways
@@ -369,7 +368,7 @@ class LimitedRequestMixin(EventsMixin):
         fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
         fresh._waits = True  # noqa: SLF001 - as above
         fresh.refusals = self.refusals
-        put_held_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above
+        put_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above
         return fresh
 
     def on_refused(self, refused: RefusedAttempt) -> None:
@@ -472,12 +471,12 @@ class LimitedRequestMixin(EventsMixin):
     def _keep(self, refused: RefusedAttempt) -> None:
         """Keep the message unacknowledged; raise ``CannotKeep``."""
         limiter, now = self._limiter, time.monotonic()
-        messages = limiter.worker.held  # another thread may set it to None
+        messages = limiter.worker.kept  # another thread may set it to None
         if messages is None or not self.may_be_moved():
             msg = "its connection is lost, or the worker ends"
             raise CannotKeep(msg)
         ends_in = self._ends_in(refused.left)
-        held = HeldMessage(
+        kept = KeptMessage(
             self,
             refused.ticket,
             due=now + min(refused.delay, inf if ends_in is None else ends_in),
@@ -487,13 +486,13 @@ class LimitedRequestMixin(EventsMixin):
         in_line = refused.destination is Destination.IN_LINE
         if in_line and refused.ticket:
             keeps = limiter.redelivered_after
-            held.wait = HeldWait(refused.ticket, refused.claims, Kind.REQUEUE, keeps)
-            held.due = inf if ends_in is None else now + ends_in
+            kept.wait = HeldWait(refused.ticket, refused.claims, Kind.REQUEUE, keeps)
+            kept.due = inf if ends_in is None else now + ends_in
         if in_line and (parking := limiter.worker.parking) is not None:
-            parking.held(self.id, self.on_saturated, len(self.message.body))
+            parking.kept(self.id, self.on_saturated, len(self.message.body))
         # Its process runs other tasks by now: a revoke with terminate=True must not end it.
         self.time_start = self.worker_pid = self._apply_result = None
-        messages.hold(held)
+        messages.keep(kept)
 
     def _ends_in(self, left: float | None) -> float | None:
         """Return the seconds until the task expires or its ``wait_timeout`` is over; None without either."""

@@ -32,9 +32,9 @@ from celery.worker import state
 from ...errors import SemaphoreError
 from ...task.celery_types import Consumer
 from ..celery_internals import pool_size, unanswered_connection
-from ..holding import amqp_redelivery, redis_redelivery
-from ..holding.pool_line import goes_first, leaves, waiting_by
-from ..holding.session import Session
+from ..keeping import redelivery, redis_redelivery
+from ..keeping.pool_line import goes_first, leaves, waiting_by
+from ..keeping.session import Session
 from ..limiter import Limiter
 from ..messages.granted_queue import granted_queue
 from ..messages.ticket_header import WaitGrant
@@ -105,8 +105,8 @@ class UnstartedMessages:
 
     @property
     def _session(self) -> Session | None:
-        held = self._limiter.worker.held
-        return None if held is None else held.session
+        kept = self._limiter.worker.kept
+        return None if kept is None else kept.session
 
     def _check_in(self, seconds: float) -> None:
         if not self._checks:
@@ -195,7 +195,7 @@ class UnstartedMessages:
         if self._on_redis:
             redis_redelivery.put_in_front(messages)
         else:
-            amqp_redelivery.put_in_front(messages, self._c.connection_errors)
+            redelivery.put_in_front(messages, self._c.connection_errors)
         for request in waiting:
             leaves(self._c, request)
             state.task_ready(request)
@@ -235,7 +235,7 @@ class UnstartedMessages:
 def unstarted_of(c: Consumer, limiter: Limiter, consumer: Any) -> UnstartedMessages | None:
     """Return the unstarted messages of a consumer; None if it is not known how its broker takes messages back.
 
-    P1 says the same of held messages. Without a hub there is no such consumer.
+    P1 says the same of kept messages. Without a hub there is no such consumer.
     """
     driver = c.connection.transport.driver_type
     if consumer is None or driver not in ("amqp", "redis"):

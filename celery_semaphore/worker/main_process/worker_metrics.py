@@ -106,10 +106,10 @@ class WorkerMetrics:
         worker = self._limiter.worker
         size = pool_size(worker.pool)
         busy = min(len(state.active_requests), size)
-        held = worker.held  # the event loop may set it to None
+        kept = worker.kept  # the event loop may set it to None
         yield WORKER_PROCESSES, ("busy",), float(busy)
         yield WORKER_PROCESSES, ("idle",), float(size - busy)
-        yield WORKER_HELD_MESSAGES, (), float(0 if held is None else len(held))
+        yield WORKER_HELD_MESSAGES, (), float(0 if kept is None else len(kept))
 
 
 def metrics_of(limiter: Limiter, tasks: Iterable[BoundTask]) -> WorkerMetrics | None:

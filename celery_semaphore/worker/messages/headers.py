@@ -11,8 +11,8 @@ from ...task.call_options import KEY, WEIGHT
 from ...task.protocols import TaskContext
 from .header_names import (
     EPOCH,
-    HELD_TICKET,
     HOLDER,
+    KEPT_TICKET,
     OF_ONE_WAIT,
     PARKS,
     REFUSALS,
@@ -58,7 +58,7 @@ class Headers:
             own.get(PARKS),
             carried.format if carried else FORMAT,
             carried.number if carried else 0,
-            _ticket_in(own.get(HELD_TICKET), carried),
+            _ticket_in(own.get(KEPT_TICKET), carried),
             own.get(REFUSALS, carried.refusals if carried else 0),
             message_id,
             own.get(KEY, extra.get(KEY)),
@@ -81,8 +81,8 @@ class Headers:
         return min(max(priority, 0), HIGHEST_PRIORITY)
 
 
-def _ticket_in(held: str | None, carried: Carried | None) -> Ticket | None:
+def _ticket_in(kept: str | None, carried: Carried | None) -> Ticket | None:
     """Return the ticket that the main process added, else the one that the message carries."""
-    if held:
-        return Ticket.parse(held)
+    if kept:
+        return Ticket.parse(kept)
     return carried.ticket if carried else None

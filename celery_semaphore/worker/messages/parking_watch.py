@@ -137,8 +137,8 @@ class ParkingWatch:
         most = self._settings.park_max_size
         return OversizedMessage(size, most) if size > most else None
 
-    def held(self, task_id: str, on_saturated: OnSaturated, size: int) -> None:
-        """Warn of a task that is held only because its message is too large."""
+    def kept(self, task_id: str, on_saturated: OnSaturated, size: int) -> None:
+        """Warn of a task that is kept only because its message is too large."""
         if self.decision.parked_there(on_saturated) and (error := self.too_large(size)):
             self.failed(task_id, error)
 
@@ -165,7 +165,7 @@ class ParkingWatch:
         self._told = decision
         if not self._waits and not decision.shortage:
             return
-        held = decision.shortage or not decision.parks
-        told = before or decision.shared or not self._sure if held else decision.weaker
+        kept = decision.shortage or not decision.parks
+        told = before or decision.shared or not self._sure if kept else decision.weaker
         warns = decision.shortage or told
         logger.log(logging.WARNING if warns else logging.INFO, "%s", decision)

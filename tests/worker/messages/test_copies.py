@@ -17,7 +17,7 @@ from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refus
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.task.signals import task_saturated
-from celery_semaphore.worker.holding.room import CannotKeep
+from celery_semaphore.worker.keeping.kept_message import CannotKeep
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER, SESSION
 from celery_semaphore.worker.messages.ticket_header import TICKET
@@ -192,7 +192,7 @@ def test_the_main_process_does_what_was_decided(
     monkeypatch.setattr(limiter.mover, "put_back", lambda *_: did.append("published"))
     monkeypatch.setattr(limiter.mover, "park", lambda *_, **__: did.append("parked"))
     monkeypatch.setattr(request, "acknowledge", lambda: did.append("acknowledged"))
-    limiter.worker.held = SimpleNamespace(hold=lambda held: did.append(f"wait: {bool(held.wait)}"))  # type: ignore[assignment]
+    limiter.worker.kept = SimpleNamespace(keep=lambda kept: did.append(f"wait: {bool(kept.wait)}"))  # type: ignore[assignment]
     attempt = RefusedAttempt(
         reason="full",
         why=Reason.SATURATED,
@@ -222,10 +222,10 @@ def test_what_cannot_be_kept_any_more_is_published(
     did = list[float]()
     monkeypatch.setattr(limiter.mover, "put_back", lambda *call: did.append(call[2]))
 
-    def hold(_: Any) -> None:
+    def keep(_: Any) -> None:
         raise CannotKeep
 
-    limiter.worker.held = SimpleNamespace(hold=hold) if why == "given back" else None  # type: ignore[assignment]
+    limiter.worker.kept = SimpleNamespace(keep=keep) if why == "given back" else None  # type: ignore[assignment]
     attempt = RefusedAttempt(
         reason="why", why=Reason.SATURATED, destination=Destination.KEPT, delay=3.0
     )

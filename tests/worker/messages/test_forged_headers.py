@@ -26,7 +26,7 @@ from .test_parking import done
 
 ONE = Claim("one", None, 1)
 OTHERS: dict[str, Any] = {
-    "semaphore_held_ticket": "255.1795325987266815.x:7b",
+    "semaphore_kept_ticket": "255.1795325987266815.x:7b",
     "semaphore_permit": 1,
     "semaphore_pending_release": ["other:1", [], None],
     "semaphore_holder": "other:1",

@@ -370,10 +370,10 @@ def test_a_large_message_is_not_parked(
     assert following.parks(OnSaturated.WAIT, 100)
     assert not following.parks(OnSaturated.WAIT, 101)
     assert said(caplog) == []  # it may find a permit
-    following.held("a", OnSaturated.WAIT, 101)
-    following.held("b", OnSaturated.PARK, 101)
-    following.held("c", OnSaturated.REQUEUE, 101)
-    following.held("d", OnSaturated.WAIT, 1)
+    following.kept("a", OnSaturated.WAIT, 101)
+    following.kept("b", OnSaturated.PARK, 101)
+    following.kept("c", OnSaturated.REQUEUE, 101)
+    following.kept("d", OnSaturated.WAIT, 1)
     ((level, line),) = said(caplog)
     assert level == logging.WARNING
     assert line.startswith("task a is requeued, not parked: its message takes 101 bytes")

@@ -14,7 +14,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
-from celery_semaphore.worker.messages.header_names import EPOCH, HELD_TICKET, HOLDER
+from celery_semaphore.worker.messages.header_names import EPOCH, HOLDER, KEPT_TICKET
 from celery_semaphore.worker.pool_process.refused import Refused
 from tests.worker.main_process.test_request import request_dict
 from tests.worker.requests import delivered, limited
@@ -199,7 +199,7 @@ def come_back(
     patch.setattr(process.ledger, "asked", noted)
     patch.setattr(process.releaser, "release", lambda *call: calls.released.append(call[:2]))
     permit_acquired.connect(receive, sender=task)
-    delivered(task, **{HELD_TICKET: waits.ticket.text})
+    delivered(task, **{KEPT_TICKET: waits.ticket.text})
     return calls
 
 

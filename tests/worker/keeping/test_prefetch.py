@@ -1,4 +1,4 @@
-"""A lost connection to the broker, while a worker holds waiting tasks and asks for more."""
+"""A lost connection to the broker, while a worker keeps waiting tasks and asks for more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import ValkeyServer
 from ..conftest import Site
 from ..messages.test_brokers import at_port
 from ..messages.test_parking import ONE, PARK, messages
-from .test_held import prefetch
+from .test_kept import prefetch
 from .test_unread import blocked
 
 # A BRPOP waits for so long: none ends by itself between the test's look and the loss.
@@ -44,7 +44,7 @@ def test_a_worker_that_holds_waiting_tasks_connects_again(
     for _ in range(3):
         site.send("hold", 0.0, "w")
     with valkey.client() as client:
-        wait_until(lambda: client.hlen("unacked") == 3, 20, "it holds them until they are due")
+        wait_until(lambda: client.hlen("unacked") == 3, 20, "it keeps them until they are due")
         wait_until(lambda: blocked(client), 20, "it asks for more")
         proxy.refuse()
         before = proxy.connections

@@ -18,14 +18,14 @@ def test_only_what_is_held_is_granted(site: Site) -> None:
     with forgetful("valkey") as server:
         site.store_url = server.url
         worker = site.start(concurrency=2)
-        (held,) = site.occupy()
+        (kept,) = site.occupy()
         results = [site.send("hold", 0.05, "w") for _ in range(COUNT)]
         wait_until(lambda: worker.log().count("] waits ") >= COUNT, 60, "all are refused")
         server.save()
         site.let_go()
         wait_until(lambda: site.counter.stats("w")["entries"] >= FORGOTTEN, 60, "many have ended")
         server.restart()
-        for each in [held, *results]:
+        for each in [kept, *results]:
             each.get(timeout=FORGOTTEN)
         seen = site.counter.stats("w")
         assert (seen["entries"], seen["max_inside"]) == (COUNT, 1)

@@ -89,12 +89,12 @@ def test_two_workers_begin_in_the_order_of_the_line(broker: Site) -> None:
 
 
 def test_requeued_and_parked_ones_stand_in_one_line(broker: Site) -> None:
-    holds = starts_with(broker, "holds", concurrency=2)
+    keeps = starts_with(broker, "keeps", concurrency=2)
     parks = starts_with(broker, "parks", concurrency=2, conf={"semaphore_on_saturated": "park"})
     results = []
     with taken(broker):
         for _ in range(4):
-            results += waits_in(broker, holds, "holds")
+            results += waits_in(broker, keeps, "keeps")
             results += waits_in(broker, parks, "parks")
     done(results)
     assert began(broker) == ids(results)
@@ -186,7 +186,7 @@ def test_a_pause_that_ends_is_noticed_at_once(broker: Site) -> None:
     since = time.monotonic()
     done([result, other])
     assert time.monotonic() - since < 10, (
-        "not when the session names what it holds, once in a lease"
+        "not when the session names what it keeps, once in a lease"
     )
     assert began(broker) == ids([result, other])
 
@@ -213,13 +213,13 @@ def test_the_held_ones_of_a_quorum_queue_have_their_turn_beside_a_parked_line(
     site = rabbit_site
     site.lease = 30.0
     site.client.conf.update(QUORUM)
-    holds = starts_with(site, "holds", concurrency=2, conf=QUORUM)
+    keeps = starts_with(site, "keeps", concurrency=2, conf=QUORUM)
     parks = starts_with(
         site, "parks", concurrency=2, conf=QUORUM | {"semaphore_on_saturated": "park"}
     )
     with taken(site):
         earlier = waits_in(site, parks, "parks", 3)
-        requeued = waits_in(site, holds, "holds", 2)
+        requeued = waits_in(site, keeps, "keeps", 2)
         later = waits_in(site, parks, "parks", 3)
 
     def goes_on() -> bool:
@@ -238,10 +238,10 @@ def test_more_wait_than_half_of_the_prefetch_of_a_quorum_queue(rabbit_site: Site
     site.lease = 30.0
     site.client.conf.update(QUORUM)
     conf = {**QUORUM, **waits(1.0, 2.0)}
-    holds = site.start(name="holds", concurrency=1, conf=conf)
+    keeps = site.start(name="keeps", concurrency=1, conf=conf)
     with taken(site):
         results = [site.send("hold", 0.0, "w") for _ in range(8)]
-        holds.wait_until(lambda: site.waiting() >= 2, 20, "half of the prefetch waits here")
-        wait_until(lambda: holds.log().count("] waits ") >= 8, 30, "the others are published")
+        keeps.wait_until(lambda: site.waiting() >= 2, 20, "half of the prefetch waits here")
+        wait_until(lambda: keeps.log().count("] waits ") >= 8, 30, "the others are published")
     done(results)
     assert sorted(began(site)) == sorted(ids(results))

@@ -12,7 +12,7 @@ from kombu import Connection
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.celery_internals import note_times
-from celery_semaphore.worker.holding.lost_messages import LostMessages
+from celery_semaphore.worker.keeping.lost_messages import LostMessages
 from tests.conftest import need
 from tests.support.counter import Counter, CounterServer
 from tests.support.process import wait_until
@@ -23,7 +23,7 @@ from tests.support.worker import CeleryWorker
 from ..conftest import Site, elsewhere, site_on
 from ..messages.test_brokers import at_port
 from ..messages.test_parking import ONE, deliveries, done, started
-from .test_held import LONG, ran_each_once, refusals, wait_until_held
+from .test_kept import LONG, ran_each_once, refusals, wait_until_kept
 from .test_redelivery import drained, received, waiting
 
 AOF = {"appendonly": "yes", "appendfsync": "always"}
@@ -78,10 +78,10 @@ def test_what_was_held_goes_on(
         site.send(name, *args)
         for name, *args in [("hold", 0.0, "w"), ("late", "success", "w")] * 10
     ]
-    wait_until_held(site, worker, 20)
+    wait_until_kept(site, worker, 20)
     for time in range(times):
         away(broker, worker)
-        wait_until(lambda: all(refusals(worker, r) > time + 1 for r in results), 30, "held again")  # noqa: B023
+        wait_until(lambda: all(refusals(worker, r) > time + 1 for r in results), 30, "kept again")  # noqa: B023
     store.release("outside", [ONE])
     store.close()
     done(results, 30)
@@ -123,7 +123,7 @@ def test_a_broker_that_comes_back_empty(durable_site: Site, broker: ValkeyServer
     worker = site.start(concurrency=1, conf=LONG)
     for _ in range(3):
         site.send("hold", 0.0, "w")
-    wait_until_held(site, worker, 3)
+    wait_until_kept(site, worker, 3)
     away(broker, worker, keep_data=False)
     site.send("free").get(timeout=20)
     store.release("outside", [ONE])

@@ -1,11 +1,18 @@
-"""Raise the worker's prefetch by one for each held message, which counts against it, as Celery does for countdowns."""
+"""Raise the worker's prefetch by one for each kept message, which counts against it, as Celery does for countdowns.
+
+It is not raised beyond the length of a classic queue of RabbitMQ that drops its oldest messages when it grows too long.
+An unacknowledged message does not count towards the length, a returned one does; and what returns to the front is the
+oldest. So a worker that kept more than the length would lose tasks that it had accepted, at each shutdown.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Any
 
 from celery.worker import state
 from kombu.common import ignore_errors
@@ -16,12 +23,13 @@ from ..celery_internals import (
     restore_prefetch_by,
     restore_prefetch_now,
     restores_prefetch,
+    shuts_down,
 )
-from .held_message import HeldMessage
-from .queue_lengths import lengths_of
-from .shutdown import ends
+from ..messages.broker import is_amqp
+from .kept_message import KeptMessage
 
 MAX_RAISED_MESSAGES = 10_000  # the bound if ``worker_eta_task_limit`` is not set
+DROPS_OLDEST = "drop-head"  # RabbitMQ's default
 
 
 def restore_in_loop(c: Consumer, in_loop: Callable[[Callable[[], object]], object]) -> None:
@@ -34,7 +42,7 @@ def restore_in_loop(c: Consumer, in_loop: Callable[[Callable[[], object]], objec
     restore = restores_prefetch(c)
 
     def restore_now() -> None:
-        if not ends():
+        if not shuts_down():
             # If the connection is lost now, the loop notices it, and the next acknowledgement calls this again.
             ignore_errors(c, partial(restore, None))
 
@@ -42,7 +50,7 @@ def restore_in_loop(c: Consumer, in_loop: Callable[[Callable[[], object]], objec
 
 
 class Prefetch:
-    """Changes the prefetch of one connection to the broker for held messages."""
+    """Changes the prefetch of one connection to the broker for kept messages."""
 
     def __init__(self, c: Consumer) -> None:
         self._c = c
@@ -64,33 +72,33 @@ class Prefetch:
         """Tell the broker now, not at the end of this turn: it would deliver again what is given back before that."""
         ignore_errors(self._c, self._c.qos.update)
 
-    def raise_for(self, held: HeldMessage) -> bool:
+    def raise_for(self, kept: KeptMessage) -> bool:
         """Let the broker deliver one message more for this one, unless that is one too many."""
-        size, lengths = self._size(held), self._lengths
+        size, lengths = self._size(kept), self._lengths
         fits = self._raised < lengths.messages - self._c.max_prefetch_count
         if fits and self._bytes + size <= lengths.bytes and self.increase():
-            held.raised = True
+            kept.raised = True
             self._bytes += size
-        return held.raised
+        return kept.raised
 
-    def raise_late(self, messages: Iterable[HeldMessage]) -> None:
+    def raise_late(self, messages: Iterable[KeptMessage]) -> None:
         """Do that for those that were one too many when they came, as far as they are not any more.
 
         Otherwise a worker whose prefetch they use up would receive nothing, although its processes are free by now.
         """
-        for held in messages:
-            if not held.raised and not self.raise_for(held):
+        for kept in messages:
+            if not kept.raised and not self.raise_for(kept):
                 return
 
-    def lower_for(self, held: HeldMessage) -> None:
+    def lower_for(self, kept: KeptMessage) -> None:
         """Undo that."""
-        if held.raised:
+        if kept.raised:
             self.decrease()
-            held.raised = False
-            self._bytes -= self._size(held)
+            kept.raised = False
+            self._bytes -= self._size(kept)
 
-    def _size(self, held: HeldMessage) -> int:
-        return len(held.request.message.body) if self._lengths.queues else 0
+    def _size(self, kept: KeptMessage) -> int:
+        return len(kept.request.message.body) if self._lengths.queues else 0
 
     def increase(self) -> bool:
         """Let the broker deliver one message more, and return whether it will."""
@@ -123,6 +131,45 @@ class Prefetch:
         """Restore the full prefetch after a lost connection, before it is raised.
 
         Celery begins with a lower value, and raises it with each acknowledgement. It would take a value that already
-        counts held messages for the full prefetch, which would fall to one when they leave.
+        counts kept messages for the full prefetch, which would fall to one when they leave.
         """
         restore_prefetch_now(self._c)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLengths:
+    """What the worker may keep beside its prefetch: the least that a queue of such a kind takes back."""
+
+    queues: frozenset[str] = frozenset()
+    messages: float = inf
+    bytes: float = inf  # of their bodies
+
+
+def lengths_of(app: Any) -> QueueLengths:
+    """Return the lengths that the app declares for what this worker consumes; those of a policy cannot be seen."""
+    if not is_amqp(app):
+        return QueueLengths()
+    arguments = {
+        name: queue.queue_arguments or {} for name, queue in app.amqp.queues.consume_from.items()
+    }
+    found = {name: has for name, has in arguments.items() if _drops(has)}
+    return QueueLengths(
+        frozenset(found),
+        min((has.get("x-max-length", inf) for has in found.values()), default=inf),
+        min((has.get("x-max-length-bytes", inf) for has in found.values()), default=inf),
+    )
+
+
+def _drops(arguments: dict[str, Any]) -> bool:
+    bounded = "x-max-length" in arguments or "x-max-length-bytes" in arguments
+    return bounded and arguments.get("x-overflow", DROPS_OLDEST) == DROPS_OLDEST
+
+
+def length_warnings(app: Any) -> Iterator[str]:
+    """Yield a warning of each such queue."""
+    for name in sorted(lengths_of(app).queues):
+        yield (
+            f"queue {name!r} drops its oldest messages when it is full: a waiting task that goes back to it, as at each"
+            " shutdown, may push out others. The worker keeps no more than the length; x-overflow=reject-publish"
+            " drops nothing that was accepted."
+        )

@@ -1,4 +1,4 @@
-"""HeldMessages and Prefetch: what is due, and when; on a consumer whose clock and timer the test has."""
+"""KeptMessages and Prefetch: what is due, and when; on a consumer whose clock and timer the test has."""
 
 from __future__ import annotations
 
@@ -20,25 +20,18 @@ from celery_semaphore.core.permit import Claim, Reason
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.holding.broker_reply import BrokerReply
-from celery_semaphore.worker.holding.held_message import HeldMessage
-from celery_semaphore.worker.holding.held_messages import (
-    RETRY_DELAY_S,
-    HeldMessages,
-)
-from celery_semaphore.worker.holding.pool_line import goes_first
-from celery_semaphore.worker.holding.prefetch import Prefetch, restore_in_loop
-from celery_semaphore.worker.holding.redelivery import redelivery_of
-from celery_semaphore.worker.holding.revoked import REVOKED_S
-from celery_semaphore.worker.holding.room import CannotKeep
-from celery_semaphore.worker.holding.session import Session
-from celery_semaphore.worker.holding.timetable import FEW
+from celery_semaphore.worker.keeping.kept_message import REVOKED_S, CannotKeep, KeptMessage
+from celery_semaphore.worker.keeping.kept_messages import RETRY_DELAY_S, KeptMessages
+from celery_semaphore.worker.keeping.pool_line import goes_first
+from celery_semaphore.worker.keeping.prefetch import Prefetch, restore_in_loop
+from celery_semaphore.worker.keeping.redelivery import redelivery_of
+from celery_semaphore.worker.keeping.timetable import FEW
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.pool_process.destination import Destination
 from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
 
-from ..requests import held_for, limited, request_of
+from ..requests import kept_for, limited, request_of
 
 TICKETS = {
     "second": Ticket("x", 0, 1795325987266816),
@@ -68,10 +61,10 @@ class Timer:
 
 
 class Consumer:
-    """As much of Celery's as holding needs."""
+    """As much of Celery's as keeping needs."""
 
     def __init__(self, **conf: Any) -> None:
-        self.app = Celery("held", broker="memory://", set_as_current=False)
+        self.app = Celery("kept", broker="memory://", set_as_current=False)
         self.app.conf.update(conf)
         self.hub, self.pool, self.timer = object(), None, Timer()
         self.connection_errors, self.channel_errors = (OSError,), ()
@@ -125,42 +118,48 @@ class Request:
 def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
     clock = SimpleNamespace(monotonic=lambda: c.timer.now)
-    for each in ("held_messages", "quorum_redelivery", "revoked"):
-        monkeypatch.setattr(f"celery_semaphore.worker.holding.{each}.time", clock)
+    for each in ("kept_messages", "kept_message", "redelivery", "timetable"):
+        monkeypatch.setattr(f"celery_semaphore.worker.keeping.{each}.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     return c
 
 
 @pytest.fixture
-def messages(c: Consumer) -> HeldMessages:
-    return held_by(c)
+def messages(c: Consumer) -> KeptMessages:
+    return kept_by(c)
 
 
-def held_by(
+def kept_by(
     c: Consumer, in_loop: Callable[[Callable[[], object]], object] = lambda call: call()
-) -> HeldMessages:
+) -> KeptMessages:
     """Of a session whose thread was not started."""
     left: list[Ticket] = []
-    session = Session(MemoryStore(), in_loop, lambda _: None)
     published: list[tuple[str, float]] = []
 
     def put_back(request: Any, _: object, delay: float) -> None:
         published.append((request.name, delay))
 
     redelivery = redelivery_of(c, put_back)
-    messages = HeldMessages(c, redelivery, in_loop, session, lambda ticket, _: left.append(ticket))
+    messages = KeptMessages(
+        c,
+        redelivery,
+        in_loop,
+        MemoryStore(),
+        leave=lambda ticket, _: left.append(ticket),
+        found=lambda _: None,
+    )
     messages.published = published  # type: ignore[attr-defined]
     messages.left = left  # type: ignore[attr-defined]
     return messages
 
 
-def hold(
-    messages: HeldMessages, c: Consumer, name: str, due: float, until: float = 900.0, **options: Any
+def keep(
+    messages: KeptMessages, c: Consumer, name: str, due: float, until: float = 900.0, **options: Any
 ) -> Request:
     request = Request(c, name, **options)
     now, wait = c.timer.now, HeldWait(TICKETS["first"], (Claim("one", None, 1),))
-    messages.hold(
-        held_for(
+    messages.keep(
+        kept_for(
             request, Ticket(f"ticket of {name}", 0, 1), now + due, now + until, now + due, wait
         )
     )
@@ -171,9 +170,9 @@ def begun(c: Consumer) -> list[str]:
     return [each.name for each in c.begun]
 
 
-def test_each_begins_when_it_is_due(c: Consumer, messages: HeldMessages) -> None:
+def test_each_begins_when_it_is_due(c: Consumer, messages: KeptMessages) -> None:
     for name, due in {"c": 3.0, "a": 1.0, "b": 2.0, "b too": 2.0}.items():
-        hold(messages, c, name, due)
+        keep(messages, c, name, due)
     seen = []
     for _ in range(4):
         seen.append(begun(c))
@@ -183,13 +182,13 @@ def test_each_begins_when_it_is_due(c: Consumer, messages: HeldMessages) -> None
     assert len(messages) == 0
 
 
-def test_there_is_one_timer_for_all(c: Consumer, messages: HeldMessages) -> None:
+def test_there_is_one_timer_for_all(c: Consumer, messages: KeptMessages) -> None:
     for n in range(50):
-        hold(messages, c, str(n), 10.0 + n)
+        keep(messages, c, str(n), 10.0 + n)
     assert len(c.timer.entries) == 1
     c.timer.run(30.0)
     assert len(c.timer.entries) == 1
-    hold(messages, c, "sooner", 0.5)
+    keep(messages, c, "sooner", 0.5)
     c.timer.run(0.7)
     assert "sooner" in begun(c)
     c.timer.run(5.0)
@@ -199,9 +198,9 @@ def test_there_is_one_timer_for_all(c: Consumer, messages: HeldMessages) -> None
     assert c.timer.entries == []
 
 
-def test_each_raises_the_prefetch_until_it_leaves(c: Consumer, messages: HeldMessages) -> None:
+def test_each_raises_the_prefetch_until_it_leaves(c: Consumer, messages: KeptMessages) -> None:
     for n in range(3):
-        hold(messages, c, str(n), 1.0 + n)
+        keep(messages, c, str(n), 1.0 + n)
     assert c.qos.value == 7
     c.timer.run(1.0)
     assert c.qos.value == 6
@@ -209,21 +208,21 @@ def test_each_raises_the_prefetch_until_it_leaves(c: Consumer, messages: HeldMes
     assert c.qos.value == 4
 
 
-def test_what_is_begun_early_begins_once(c: Consumer, messages: HeldMessages) -> None:
+def test_what_is_begun_early_begins_once(c: Consumer, messages: KeptMessages) -> None:
     request = Request(c, "granted")
-    held = held_for(request, None, c.timer.now + 5.0, c.timer.now + 9.0, 0.0)
-    messages.hold(held)
-    messages.begin(held)
+    kept = kept_for(request, None, c.timer.now + 5.0, c.timer.now + 9.0, 0.0)
+    messages.keep(kept)
+    messages.begin(kept)
     c.timer.run(20.0)
     assert begun(c) == ["granted"]
     assert (c.qos.value, request.returned) == (4, [])
 
 
 def test_what_a_release_granted_begins_in_the_loop(c: Consumer) -> None:
-    """A process's note may be read in any thread; and what another worker holds needs no call."""
+    """A process's note may be read in any thread; and what another worker keeps needs no call."""
     calls = list[Callable[[], object]]()
-    messages = held_by(c, calls.append)
-    request = hold(messages, c, "granted", 900.0)
+    messages = kept_by(c, calls.append)
+    request = keep(messages, c, "granted", 900.0)
     calls.pop()()
     messages.begin_granted(frozenset({"another worker's"}))
     assert calls == []
@@ -235,11 +234,11 @@ def test_what_a_release_granted_begins_in_the_loop(c: Consumer) -> None:
 
 
 def test_without_a_loop_it_begins_where_the_timer_begins_a_countdown(
-    c: Consumer, messages: HeldMessages
+    c: Consumer, messages: KeptMessages
 ) -> None:
     """With gevent it may wait for a free greenlet there, while the releaser's goes on."""
     c.hub = None
-    hold(messages, c, "granted", 900.0)
+    keep(messages, c, "granted", 900.0)
     messages.begin_granted(frozenset({TICKETS["first"].nonce}))
     assert begun(c) == []
     c.timer.run(0.0)
@@ -248,17 +247,17 @@ def test_without_a_loop_it_begins_where_the_timer_begins_a_countdown(
 
 @pytest.mark.parametrize("how", ["visit", "forget", "give_back_all"])
 def test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin(
-    c: Consumer, messages: HeldMessages, how: str
+    c: Consumer, messages: KeptMessages, how: str
 ) -> None:
     """With gevent, other greenlets go on while a granted task waits for a free one."""
     c.hub = None
-    requests = [hold(messages, c, name, 900.0) for name in ("first", "second")]
+    requests = [keep(messages, c, name, 900.0) for name in ("first", "second")]
 
     def meanwhile(request: Request) -> None:
         c.on_task_request = c.begun.append
         if how == "visit":
             messages.session._granted.add(TICKETS["first"].nonce)
-            messages.session.visit()
+            messages._visit()
         else:
             getattr(messages, how)()
         c.begun.append(request)
@@ -270,17 +269,17 @@ def test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin(
     assert requests[1].returned == (["given back"] if how == "give_back_all" else [])
 
 
-def test_where_nothing_may_be_held_no_grant_is_noted(c: Consumer, messages: HeldMessages) -> None:
+def test_where_nothing_may_be_held_no_grant_is_noted(c: Consumer, messages: KeptMessages) -> None:
     """The broker is not known, or the messages were given back: no answer would replace the notes."""
     messages.give_back_all()
     messages.begin_granted(frozenset({"of another session"}))
     assert messages.session._granted == set()
 
 
-def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: HeldMessages) -> None:
+def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: KeptMessages) -> None:
     """And leaves the line, or the next permit would wait for it."""
-    hold(messages, c, "revoked", 1.0, revoked=True)
-    hold(messages, c, "other", 1.0)
+    keep(messages, c, "revoked", 1.0, revoked=True)
+    keep(messages, c, "other", 1.0)
     c.timer.run(1.0)
     assert begun(c) == ["other"]
     assert c.qos.value == 4
@@ -289,11 +288,11 @@ def test_one_that_was_revoked_needs_no_process(c: Consumer, messages: HeldMessag
 
 @pytest.mark.parametrize("how", ["by its id", "by a stamp"])
 def test_a_revoke_ends_it_at_once(
-    c: Consumer, messages: HeldMessages, how: str, monkeypatch: pytest.MonkeyPatch
+    c: Consumer, messages: KeptMessages, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When the loop is visited the next time, although nothing is due."""
-    both = [hold(messages, c, name, 900.0) for name in ("revoked", "other")]
-    messages.session.visit()
+    both = [keep(messages, c, name, 900.0) for name in ("revoked", "other")]
+    messages._visit()
     assert len(messages) == 2
     if how == "by its id":
         monkeypatch.setattr(state, "revoked", {"revoked"})
@@ -301,7 +300,7 @@ def test_a_revoke_ends_it_at_once(
         monkeypatch.setattr(state, "revoked_stamps", {"stamp": ["x"]})
         both[0].stamped_headers = ["stamp"]
     both[0].is_revoked = True
-    messages.session.visit()
+    messages._visit()
     assert len(messages) == 1
     assert messages.left == [TICKETS["first"]]  # type: ignore[attr-defined]
     assert c.qos.value == 5
@@ -315,8 +314,8 @@ def test_many_that_end_at_once_leave_the_loop_to_others(
 ) -> None:
     """Each is a call of the result backend: 100 in a turn. A shutdown in between returns the others."""
     calls: list[Callable[[], object]] = []
-    messages = held_by(c, calls.append)
-    requests = [hold(messages, c, str(n), 1.0, revoked=True) for n in range(250)]
+    messages = kept_by(c, calls.append)
+    requests = [keep(messages, c, str(n), 1.0, revoked=True) for n in range(250)]
     for call in calls.copy():
         call()
     calls.clear()
@@ -324,7 +323,7 @@ def test_many_that_end_at_once_leave_the_loop_to_others(
         c.timer.run(1.0)
     else:
         monkeypatch.setattr(state, "revoked", {each.id for each in requests})
-        messages.session.visit()
+        messages._visit()
     left: list[Ticket] = messages.left  # type: ignore[attr-defined]
     seen = [len(left)]
     if then == "ends":
@@ -341,9 +340,9 @@ def test_many_that_end_at_once_leave_the_loop_to_others(
 
 def test_many_that_are_due_at_once_begin_in_their_order(c: Consumer) -> None:
     calls: list[Callable[[], object]] = []
-    messages = held_by(c, calls.append)
+    messages = kept_by(c, calls.append)
     for n in range(250):
-        hold(messages, c, str(n), 1.0 + n / 1000)
+        keep(messages, c, str(n), 1.0 + n / 1000)
     for call in calls.copy():
         call()
     calls.clear()
@@ -357,12 +356,12 @@ def test_many_that_are_due_at_once_begin_in_their_order(c: Consumer) -> None:
 
 
 def test_one_that_cannot_be_run_again_is_the_brokers(
-    c: Consumer, messages: HeldMessages, caplog: pytest.LogCaptureFixture
+    c: Consumer, messages: KeptMessages, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And holds up no other."""
-    broken = hold(messages, c, "broken", 1.0)
+    broken = keep(messages, c, "broken", 1.0)
     broken.fails = True
-    hold(messages, c, "other", 1.0)
+    keep(messages, c, "other", 1.0)
     c.timer.run(1.0)
     assert begun(c) == ["other"]
     assert broken.returned == ["returned"]
@@ -370,27 +369,27 @@ def test_one_that_cannot_be_run_again_is_the_brokers(
 
 
 def test_what_is_due_later_than_it_may_be_kept_is_given_back(
-    c: Consumer, messages: HeldMessages
+    c: Consumer, messages: KeptMessages
 ) -> None:
-    late, soon = hold(messages, c, "late", 20.0, 10.0), hold(messages, c, "soon", 9.0, 10.0)
+    late, soon = keep(messages, c, "late", 20.0, 10.0), keep(messages, c, "soon", 9.0, 10.0)
     c.timer.run(10.0)
     assert begun(c) == ["soon"]
     assert (late.returned, soon.returned) == (["given back"], [])
     assert c.qos.value == 4
 
 
-def test_what_has_left_is_not_given_back(c: Consumer, messages: HeldMessages) -> None:
+def test_what_has_left_is_not_given_back(c: Consumer, messages: KeptMessages) -> None:
     """It runs: given back, it would run twice."""
-    request = hold(messages, c, "granted", 900.0, until=5.0)
+    request = keep(messages, c, "granted", 900.0, until=5.0)
     messages.begin_granted(frozenset({TICKETS["first"].nonce}))
     c.timer.run(10.0)
     assert (begun(c), request.returned) == (["granted"], [])
 
 
 def test_a_broker_that_takes_nothing_back_is_asked_again(
-    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
+    c: Consumer, messages: KeptMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late = hold(messages, c, "late", 20.0, 10.0)
+    late = keep(messages, c, "late", 20.0, 10.0)
 
     def fail(_: Any) -> None:
         raise OSError("away")
@@ -404,41 +403,41 @@ def test_a_broker_that_takes_nothing_back_is_asked_again(
 
 
 def test_at_the_end_all_are_given_back(c: Consumer) -> None:
-    """Also one whose refusal the loop has not heard of; none is held after that."""
+    """Also one whose refusal the loop has not heard of; none is kept after that."""
     heard: list[Callable[[], object]] = []
-    messages = held_by(c, heard.append)
-    first, second = hold(messages, c, "first", 1.0), hold(messages, c, "second", 1.0)
+    messages = kept_by(c, heard.append)
+    first, second = keep(messages, c, "first", 1.0), keep(messages, c, "second", 1.0)
     heard.pop(0)()
-    third = hold(messages, c, "third", 1.0)
+    third = keep(messages, c, "third", 1.0)
     messages.give_back_all()
     assert [each.returned for each in (first, second, third)] == [["given back"]] * 3
     with pytest.raises(CannotKeep):
-        messages.hold(held_for(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
+        messages.keep(kept_for(Request(c, "fourth"), None, 0.0, 0.0, 0.0))
     for each in heard:
         each()
     c.timer.run(10.0)
     assert begun(c) == []
 
 
-def test_they_are_given_back_in_the_order_of_the_line(c: Consumer, messages: HeldMessages) -> None:
+def test_they_are_given_back_in_the_order_of_the_line(c: Consumer, messages: KeptMessages) -> None:
     """One without a ticket has no place in it."""
     order: list[str] = []
     for name, due in {"no ticket": 0.5, **dict.fromkeys(TICKETS, 1.0)}.items():
         request = Request(c, name)
         request.message.reject_log_error = lambda *_, name=name, **__: order.append(name)
-        messages.hold(
-            held_for(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0, 0.0)
+        messages.keep(
+            kept_for(request, TICKETS.get(name), c.timer.now + due, c.timer.now + 9.0, 0.0)
         )
     messages.give_back_all()
     assert order == ["urgent", "first", "second", "no ticket"]
 
 
-def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: HeldMessages) -> None:
-    lost = hold(messages, c, "lost", 1.0)
+def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: KeptMessages) -> None:
+    lost = keep(messages, c, "lost", 1.0)
     messages.forget()
     assert len(messages) == 0
     with pytest.raises(CannotKeep):
-        messages.hold(held_for(Request(c, "later"), None, 0.0, 0.0, 0.0))
+        messages.keep(kept_for(Request(c, "later"), None, 0.0, 0.0, 0.0))
     messages.give_back_all()
     c.timer.run(10.0)
     assert (lost.returned, begun(c)) == ([], [])
@@ -447,10 +446,10 @@ def test_what_a_lost_connection_delivered_is_forgotten(c: Consumer, messages: He
 def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     """With gevent that may take a while, in which the timer would begin what is delivered again."""
     order: list[str] = []
-    held = SimpleNamespace(forget=lambda: order.append("forgotten"))
-    held.line = list
+    kept = SimpleNamespace(forget=lambda: order.append("forgotten"))
+    kept.line = list
     lost = SimpleNamespace(note=lambda *_: order.append("noted"))
-    worker = SimpleNamespace(held=held, lost=lost, connections=0)
+    worker = SimpleNamespace(kept=kept, lost=lost, connections=0)
     queues = SimpleNamespace(disconnected=lambda: None)
     app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker, queues=queues))
     connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
@@ -460,9 +459,9 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     assert worker.connections == 1
 
 
-def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: HeldMessages) -> None:
+def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: KeptMessages) -> None:
     """By Celery's query_task, which tells an operator the name of a waiting task."""
-    first, second = hold(messages, c, "first", 1.0), hold(messages, c, "second", 9.0)
+    first, second = keep(messages, c, "first", 1.0), keep(messages, c, "second", 9.0)
     assert (state.requests["first"], state.requests["second"]) == (first, second)
     c.timer.run(1.0)
     assert "first" not in state.requests
@@ -472,8 +471,8 @@ def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: HeldMessa
 
 def test_another_thread_only_queues_it(c: Consumer) -> None:
     heard: list[Callable[[], object]] = []
-    messages = held_by(c, heard.append)
-    thread = threading.Thread(target=hold, args=(messages, c, "x", 1.0))
+    messages = kept_by(c, heard.append)
+    thread = threading.Thread(target=keep, args=(messages, c, "x", 1.0))
     thread.start()
     thread.join()
     assert (len(messages), c.qos.value, c.timer.entries) == (0, 4, [])
@@ -484,32 +483,32 @@ def test_another_thread_only_queues_it(c: Consumer) -> None:
 def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
     """As Celery's is where its loop has no hub, and no greenlets."""
     c.hub = None
-    messages = held_by(c)
+    messages = kept_by(c)
     with pytest.raises(CannotKeep):
-        messages.hold(held_for(Request(c, "x"), None, 0.0, 0.0, 0.0))
+        messages.keep(kept_for(Request(c, "x"), None, 0.0, 0.0, 0.0))
     c.pool = SimpleNamespace(is_green=True)  # type: ignore[assignment]
-    hold(held_by(c), c, "y", 1.0)
+    keep(kept_by(c), c, "y", 1.0)
 
 
 # -- a quorum queue
 
 
 @pytest.fixture
-def quorum(c: Consumer) -> HeldMessages:
-    """Of a prefetch of four, of which two are held."""
+def quorum(c: Consumer) -> KeptMessages:
+    """Of a prefetch of four, of which two are kept."""
     c.app.conf.task_default_queue_type = "quorum"
-    return held_by(c)
+    return kept_by(c)
 
 
 def test_where_the_prefetch_is_full_no_session_asks(
-    c: Consumer, quorum: HeldMessages, monkeypatch: pytest.MonkeyPatch
+    c: Consumer, quorum: KeptMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its message is published if it must wait: nothing shall be granted to it meanwhile.
 
-    Those count that are held, and those that will be if they are refused.
+    Those count that are kept, and those that will be if they are refused.
     """
     message = SimpleNamespace(channel=c.task_consumer.channel)
-    hold(quorum, c, "first", 9.0)
+    keep(quorum, c, "first", 9.0)
     assert quorum.session_for(message) == quorum.session.name
     monkeypatch.setattr(
         state, "reserved_requests", [SimpleNamespace(session="another's"), object()]
@@ -519,15 +518,15 @@ def test_where_the_prefetch_is_full_no_session_asks(
     assert quorum.session_for(message) == ""
 
 
-def test_the_prefetch_of_a_quorum_queue_is_not_raised(c: Consumer, quorum: HeldMessages) -> None:
+def test_the_prefetch_of_a_quorum_queue_is_not_raised(c: Consumer, quorum: KeptMessages) -> None:
     for name in ("first", "second"):
-        hold(quorum, c, name, 9.0)
+        keep(quorum, c, name, 9.0)
     assert (len(quorum), c.qos.value) == (2, 4)
 
 
 @pytest.mark.parametrize("how", ["several queues", "the connection failed"])
 def test_what_the_broker_would_copy_is_not_held(
-    c: Consumer, messages: HeldMessages, how: str, monkeypatch: pytest.MonkeyPatch
+    c: Consumer, messages: KeptMessages, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked up for a refused task only: a call of the broker for each message would be dear."""
 
@@ -538,13 +537,13 @@ def test_what_the_broker_would_copy_is_not_held(
 
     monkeypatch.setattr(messages._redelivery, "takes", takes)
     with pytest.raises(CannotKeep):
-        messages.hold(held_for(Request(c, "copied"), None, 0.0, 900.0, 0.0))
+        messages.keep(kept_for(Request(c, "copied"), None, 0.0, 900.0, 0.0))
     assert len(messages) == 0
 
 
-def test_what_a_quorum_queue_gets_back_is_published(c: Consumer, quorum: HeldMessages) -> None:
+def test_what_a_quorum_queue_gets_back_is_published(c: Consumer, quorum: KeptMessages) -> None:
     """It counts deliveries. It comes when its turn is expected."""
-    hold(quorum, c, "a", 0.5)
+    keep(quorum, c, "a", 0.5)
     c.timer.now += 0.1
     quorum.give_back_all()
     assert quorum.published == [("a", pytest.approx(0.4))]  # type: ignore[attr-defined]
@@ -553,35 +552,35 @@ def test_what_a_quorum_queue_gets_back_is_published(c: Consumer, quorum: HeldMes
 # -- who asks
 
 
-def test_a_session_asks_for_what_can_be_held(c: Consumer, messages: HeldMessages) -> None:
+def test_a_session_asks_for_what_can_be_held(c: Consumer, messages: KeptMessages) -> None:
     """Nothing is granted to a task whose message is published again: its permit would lie idle."""
     message = SimpleNamespace(channel=c.task_consumer.channel)
     assert messages.session_for(message) == messages.session.name
     assert messages.session_for(SimpleNamespace(channel=object())) == ""
     c.hub = None
-    assert held_by(c).session_for(message) == ""
+    assert kept_by(c).session_for(message) == ""
     messages.forget()
     assert messages.session_for(message) == ""
 
 
-def test_what_has_left_is_not_kept_until_it_would_act(c: Consumer, messages: HeldMessages) -> None:
+def test_what_has_left_is_not_kept_until_it_would_act(c: Consumer, messages: KeptMessages) -> None:
     """Which may be in hours, and its message would lie in memory."""
     for n in range(1000):
-        hold(messages, c, f"{n}", 900.0)
-    for held in list(messages._messages):
-        messages.begin(held)
+        keep(messages, c, f"{n}", 900.0)
+    for kept in list(messages._messages):
+        messages.begin(kept)
     assert len(messages._timetable) <= FEW
 
 
 def test_what_could_not_be_handed_over_waits_for_no_process(
-    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
+    c: Consumer, messages: KeptMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or its session would wait for one with it, and ask no more."""
     monkeypatch.setattr(state, "task_reserved", state.reserved_requests.add)
-    broken = hold(messages, c, "broken", 900.0)
+    broken = keep(messages, c, "broken", 900.0)
     c.on_task_request = lambda _: 1 / 0
-    (held,) = messages._messages
-    messages.begin(held, granted=True)
+    (kept,) = messages._messages
+    messages.begin(kept, granted=True)
     assert broken.returned == ["returned"]
     assert broken not in state.reserved_requests
 
@@ -589,12 +588,12 @@ def test_what_could_not_be_handed_over_waits_for_no_process(
 def test_a_lost_connection_begins_nothing(c: Consumer) -> None:
     """What its loop has not come to, the next connection's loop does."""
     heard: list[Callable[[], object]] = []
-    messages = held_by(c, heard.append)
-    hold(messages, c, "a", 1.0)
+    messages = kept_by(c, heard.append)
+    keep(messages, c, "a", 1.0)
     heard.pop()()
-    hold(messages, c, "b", 1.0)
+    keep(messages, c, "b", 1.0)
     messages.session._granted = {"x"}
-    visit = messages.session.visit
+    visit = messages._visit
     messages.forget()
     visit()
     for each in heard:
@@ -606,8 +605,8 @@ def test_a_lost_connection_begins_nothing(c: Consumer) -> None:
 def test_one_that_arrives_after_the_end_is_not_held(c: Consumer) -> None:
     """A refusal in another thread was about to queue it: the broker delivers it again."""
     heard: list[Callable[[], object]] = []
-    messages = held_by(c, heard.append)
-    hold(messages, c, "a", 1.0)
+    messages = kept_by(c, heard.append)
+    keep(messages, c, "a", 1.0)
     late = messages._arrivals.popleft()
     messages.forget()
     messages._arrivals.append(late)
@@ -616,22 +615,22 @@ def test_one_that_arrives_after_the_end_is_not_held(c: Consumer) -> None:
 
 
 def test_a_backend_that_is_away_breaks_no_loop(
-    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    c: Consumer, messages: KeptMessages, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     """A revoke is told to it; Celery would take its error for a lost broker, and end the worker for others."""
     monkeypatch.setattr(state, "revoked", {"a", "b"})
-    both = [hold(messages, c, name, 900.0) for name in "ab"]
+    both = [keep(messages, c, name, 900.0) for name in "ab"]
     both[0].revoked = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
     both[1].is_revoked = True
-    messages.session.visit()
+    messages._visit()
     assert len(messages) == 1
     assert "but could not be ended" in caplog.text
 
 
 def test_the_revoked_are_looked_for_now_and_then(
-    c: Consumer, messages: HeldMessages, monkeypatch: pytest.MonkeyPatch
+    c: Consumer, messages: KeptMessages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thousands are held, and the loop is visited a hundred times in a second."""
+    """Thousands are kept, and the loop is visited a hundred times in a second."""
     looks: list[object] = []
 
     class Revoked(set[str]):
@@ -639,31 +638,31 @@ def test_the_revoked_are_looked_for_now_and_then(
             looks.append(task_id)
             return False
 
-    hold(messages, c, "held", 900.0)
+    keep(messages, c, "kept", 900.0)
     monkeypatch.setattr(state, "revoked", Revoked({"x"}))
     for _ in range(10):
-        messages.session.visit()
+        messages._visit()
         c.timer.now += REVOKED_S / 5
-    assert looks == ["held", "held"]
+    assert looks == ["kept", "kept"]
 
 
 @pytest.mark.parametrize("how", ["forget", "give_back_all"])
-def test_a_session_ends_with_its_connection(messages: HeldMessages, how: str) -> None:
-    """And asks no more: what it held is delivered again, perhaps to another worker."""
+def test_a_session_ends_with_its_connection(messages: KeptMessages, how: str) -> None:
+    """And asks no more: what it kept is delivered again, perhaps to another worker."""
     getattr(messages, how)()
     assert messages.session._ended
 
 
-def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: HeldMessages) -> None:
+def test_what_was_granted_is_before_all_that_was_not(c: Consumer, messages: KeptMessages) -> None:
     """Of those that wait for a process; and behind what was granted before."""
     line: list[tuple[object, list[Any]]] = []
     c.controller = SimpleNamespace(semaphore=SimpleNamespace(_waiting=line))
     c.on_task_request = lambda request: line.append((None, [request]))
     c.on_task_request(Request(c, "unlimited"))
     for name, granted in {"due": False, "first": True, "second": True}.items():
-        request = hold(messages, c, name, 900.0)
-        (held,) = (each for each in messages._messages if cast("Any", each.request) is request)
-        messages.begin(held, granted=granted)
+        request = keep(messages, c, name, 900.0)
+        (kept,) = (each for each in messages._messages if cast("Any", each.request) is request)
+        messages.begin(kept, granted=granted)
     by_queue = Request(c, "by a granted queue")
     by_queue.message.channel = object()
     goes_first(c, lambda: c.on_task_request(by_queue))
@@ -691,7 +690,7 @@ def test_what_was_granted_does_not_stop_all_others(c: Consumer) -> None:
 
 
 def test_the_prefetch_is_raised_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("celery_semaphore.worker.holding.prefetch.MAX_RAISED_MESSAGES", 2)
+    monkeypatch.setattr("celery_semaphore.worker.keeping.prefetch.MAX_RAISED_MESSAGES", 2)
     c = Consumer()
     prefetch = Prefetch(c)
     assert [prefetch.increase() for _ in range(3)] == [True, True, False]
@@ -755,7 +754,7 @@ def test_a_prefetch_without_a_bound_stays_so() -> None:
 
 
 def test_the_slow_start_ends_with_the_first_one() -> None:
-    """Else Celery takes a value that counts held messages for the full prefetch."""
+    """Else Celery takes a value that counts kept messages for the full prefetch."""
     c = Consumer()
     c.initial_prefetch_count, c._maximum_prefetch_restored = 1, False
     c.qos = QoS(lambda **_: None, 1)
@@ -786,14 +785,14 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
     assert second.message is first.message
     assert (first.eta is None, second.eta) == (False, None)
     assert second.holder != first.holder
-    assert second.request_dict["semaphore_held_ticket"] == "255.1795325987266815.x"
+    assert second.request_dict["semaphore_kept_ticket"] == "255.1795325987266815.x"
     assert second.request_dict["semaphore_holder"] == second.holder
     assert second.request_dict["mine"] == "1"
     assert second._message_id == first._message_id
     assert second._since == 5.0, "when the broker delivered it"
-    assert "semaphore_held_ticket" not in first.again(None).request_dict
+    assert "semaphore_kept_ticket" not in first.again(None).request_dict
     third = second.again(None)
-    assert "semaphore_held_ticket" not in third.request_dict
+    assert "semaphore_kept_ticket" not in third.request_dict
     third.acknowledge()
     second.reject(requeue=True)
     first.acknowledge()
@@ -803,11 +802,11 @@ def test_a_fresh_request_is_of_the_same_message() -> None:
 @pytest.mark.parametrize("in_line", [True, False])
 def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> None:
     """The others are tried again when they are due: a copy of a task that runs, or one that no store was asked for."""
-    app = Celery("held", broker="memory://", backend="cache+memory://", set_as_current=False)
+    app = Celery("kept", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    request, held = request_of(limited(app)), list[HeldMessage]()
+    request, kept = request_of(limited(app)), list[KeptMessage]()
     request._request_dict["semaphore_session"] = "s"
-    request._limiter.worker.held = SimpleNamespace(hold=held.append)
+    request._limiter.worker.kept = SimpleNamespace(keep=kept.append)
     attempt = RefusedAttempt(
         reason="why",
         why=Reason.SATURATED,
@@ -818,7 +817,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     )
     request._since = 5.0
     request._keep(pickle.loads(pickle.dumps(Refused(attempt))).attempt)  # noqa: S301 - ours
-    (one,) = held
+    (one,) = kept
     assert (one.due == inf, one.wait is not None) == (in_line, in_line)
     assert one.keep_until == 5.0 + request._limiter.settings.longest_hold, "since its delivery"
 
@@ -826,8 +825,8 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
 def test_a_place_that_a_sender_wrote_is_ignored() -> None:
     app = Celery("forged", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    request = request_of(limited(app), semaphore_held_ticket=TICKETS["first"])
-    assert "semaphore_held_ticket" not in request.request_dict
+    request = request_of(limited(app), semaphore_kept_ticket=TICKETS["first"])
+    assert "semaphore_kept_ticket" not in request.request_dict
 
 
 def test_no_retry_inherits_the_place() -> None:
@@ -843,20 +842,6 @@ def test_no_retry_inherits_the_place() -> None:
     finally:
         task.pop_request()
     assert (headers.ticket, headers.session) == (TICKETS["first"], "s")
-    assert not {"semaphore_held_ticket", "semaphore_session"} & left.keys()
+    assert not {"semaphore_kept_ticket", "semaphore_session"} & left.keys()
     again.permit_held(0.0)
-    assert "semaphore_held_ticket" not in again.request_dict
-
-
-def test_an_answer_that_failed_is_given_again() -> None:
-    """The connection may be the next one's by then."""
-    reply, given = BrokerReply(), list[str]()
-
-    def fail() -> None:
-        raise OSError("lost")
-
-    with pytest.raises(OSError, match="lost"):
-        reply.give(fail)
-    reply.give(lambda: given.append("ack"))
-    reply.give(lambda: given.append("twice"))
-    assert given == ["ack"]
+    assert "semaphore_kept_ticket" not in again.request_dict

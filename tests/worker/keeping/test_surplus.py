@@ -12,16 +12,16 @@ from celery.worker import state
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.worker.holding.held_messages import HeldMessages
-from celery_semaphore.worker.holding.prefetch import Prefetch
-from celery_semaphore.worker.holding.surplus import BEGINS_S, CROWDED_S, LEAST, PAUSE_S
+from celery_semaphore.worker.keeping.kept_messages import KeptMessages
+from celery_semaphore.worker.keeping.prefetch import Prefetch
+from celery_semaphore.worker.keeping.surplus import BEGINS_S, CROWDED_S, LEAST, PAUSE_S
 
 from ..brokers import BOTH
 from ..conftest import Site
 from ..messages.test_parking import deliveries, done, ran_once
-from ..requests import held_for
-from .test_held import LONG, wait_until_held
-from .test_held_messages import Consumer, Request, held_by
+from ..requests import kept_for
+from .test_kept import LONG, wait_until_kept
+from .test_kept_messages import Consumer, Request, kept_by
 
 API = Claim("api", None, 5)
 CLAIMS = (Claim("one", None, 1),)
@@ -48,7 +48,7 @@ def test_an_idle_worker_gets_what_a_small_one_held(broker: Site, beside: bool) -
     assert all(isinstance(store.acquire([API], each), Permit) for each in outside)
     small = broker.start(name="small", concurrency=1, conf=LONG)
     results = [broker.send("call", 0.6, "w") for _ in range(40)]
-    wait_until_held(broker, small, 40)
+    wait_until_kept(broker, small, 40)
     if beside:
         broker.start(name="large", pool="threads", concurrency=10, conf=LONG)
     for each in outside:
@@ -70,24 +70,24 @@ def c(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     c = Consumer()
     c.pool = cast("Any", SimpleNamespace)(uses_semaphore=True, num_processes=1, limit=1)
     clock = SimpleNamespace(monotonic=lambda: c.timer.now)
-    for each in ("held_messages", "prefetch", "surplus", "unstarted"):
-        monkeypatch.setattr(f"celery_semaphore.worker.holding.{each}.time", clock)
+    for each in ("kept_messages", "prefetch", "surplus", "pool_line", "timetable"):
+        monkeypatch.setattr(f"celery_semaphore.worker.keeping.{each}.time", clock)
     monkeypatch.setattr(state, "task_reserved", lambda _: None)
     monkeypatch.setattr(state, "reserved_requests", set())
     return c
 
 
 class Crowded:
-    """A worker that holds waits, and has a granted task that waits for a process."""
+    """A worker that keeps waits, and has a granted task that waits for a process."""
 
     def __init__(self, c: Consumer, count: int) -> None:
         self.calls = list[Callable[[], object]]()
         self.returned = list[int]()
         self.c = c
-        self.messages: HeldMessages = held_by(c, self.calls.append)
+        self.messages: KeptMessages = kept_by(c, self.calls.append)
         self.messages.session.sessions = 2
         for place in range(count):
-            self.hold(place)
+            self.keep(place)
         self.turn()
         granted: Any = Request(c, "granted")
         granted.granted = True
@@ -95,12 +95,12 @@ class Crowded:
         self.granted = granted
         self.messages.session.unstarted.add(HeldWait(Ticket("granted", 0, 0), CLAIMS), granted)
 
-    def hold(self, place: int) -> None:
+    def keep(self, place: int) -> None:
         ticket, now = Ticket(f"n{place}", 0, place), self.c.timer.now
         request = Request(self.c, f"task {place}")
         request.message.reject_log_error = lambda *_, **__: self.returned.append(place)
-        held = held_for(request, ticket, now + 900, now + 900, now + 900, HeldWait(ticket, CLAIMS))
-        self.messages.hold(held)
+        kept = kept_for(request, ticket, now + 900, now + 900, now + 900, HeldWait(ticket, CLAIMS))
+        self.messages.keep(kept)
 
     def turn(self) -> None:
         """Make the calls that wait for the loop, but not those that they ask for."""
@@ -109,7 +109,7 @@ class Crowded:
 
     def visit(self, after: float) -> None:
         self.c.timer.now += after
-        self.messages.session.visit()
+        self.messages._visit()
 
 
 def test_it_keeps_the_first_in_line(c: Consumer) -> None:
@@ -118,7 +118,7 @@ def test_it_keeps_the_first_in_line(c: Consumer) -> None:
     assert crowded.returned == [], "it has waited for a moment only"
     crowded.visit(CROWDED_S)
     assert crowded.returned == [LEAST, LEAST + 1, LEAST + 2]
-    assert [held.ticket.place for held in crowded.messages.line() if held.ticket] == list(
+    assert [kept.ticket.place for kept in crowded.messages.line() if kept.ticket] == list(
         range(LEAST)
     )
     assert c.qos.value == c.qos.prev == 4 + LEAST, "the broker knows it already"
@@ -160,7 +160,7 @@ def test_it_does_so_once_a_second(c: Consumer) -> None:
     crowded = Crowded(c, LEAST + 1)
     crowded.visit(2 * BEGINS_S)
     crowded.visit(CROWDED_S)
-    crowded.hold(LEAST + 1)
+    crowded.keep(LEAST + 1)
     crowded.turn()
     crowded.visit(PAUSE_S / 2)
     assert crowded.returned == [LEAST]
@@ -204,12 +204,12 @@ def test_no_more_are_received_for_a_lease_but_for_a_free_process(c: Consumer) ->
 
 
 def test_a_worker_whose_processes_are_free_again_receives_on(c: Consumer) -> None:
-    """What came meanwhile uses up its prefetch, and what it holds may wait for long."""
+    """What came meanwhile uses up its prefetch, and what it keeps may wait for long."""
     crowded = Crowded(c, LEAST)
     crowded.visit(2 * BEGINS_S)
     crowded.visit(CROWDED_S)
     for place in range(LEAST, LEAST + 3):
-        crowded.hold(place)
+        crowded.keep(place)
     crowded.turn()
     crowded.visit(0.1)
     assert c.qos.value == 4 + LEAST

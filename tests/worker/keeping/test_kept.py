@@ -59,7 +59,7 @@ def prefetch(site: Site, worker: CeleryWorker) -> int:
     return int(found[worker.hostname]["prefetch_count"])
 
 
-def wait_until_held(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
+def wait_until_kept(site: Site, worker: CeleryWorker, count: int, running: int = 0) -> None:
     """Also by the main process: what it has not read of its pool at a shutdown, Celery may forget."""
     wait_until(lambda: worker.log().count("] waits ") >= count, 60, "all are refused")
     worker.wait_until_running(site.client, running)
@@ -90,9 +90,9 @@ def test_it_is_received_and_refused_once(broker: Site, name: str) -> None:
 
 @valkey_only
 @pytest.mark.parametrize("hold", [True, False])
-def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
+def test_waiting_costs_the_broker_no_message(site: Site, keep: bool) -> None:
     """By the server's own statistics, while the worker asks the store for the grants; published ones cost some."""
-    worker = site.start(concurrency=2, conf=OFTEN | {"semaphore_hold": hold})
+    worker = site.start(concurrency=2, conf=OFTEN | {"semaphore_hold": keep})
     site.occupy()
     results = [site.send("hold", 0.0, "w") for _ in range(20)]
     wait_until(lambda: all(refusals(worker, each) for each in results), 20, "all are refused")
@@ -103,8 +103,8 @@ def test_waiting_costs_the_broker_no_message(site: Site, hold: bool) -> None:
 
     messages, questions = calls("lpush"), calls("evalsha")
     wait_until(lambda: calls("evalsha") > questions + 20, 60, "twenty questions")
-    assert (calls("lpush") == messages) is hold
-    assert not hold or [refusals(worker, each) for each in results] == [1] * 20
+    assert (calls("lpush") == messages) is keep
+    assert not keep or [refusals(worker, each) for each in results] == [1] * 20
     server.close()
 
 
@@ -116,7 +116,7 @@ def test_two_hundred_wait_for_a_minute(broker: Site, rabbitmq_server: Rabbit) ->
     worker = broker.start(concurrency=2, conf=OFTEN, options=silent)
     broker.occupy()
     results = [broker.send("hold", 0.0, "w") for _ in range(200)]
-    wait_until_held(broker, worker, 200, running=1)
+    wait_until_kept(broker, worker, 200, running=1)
 
     def moved() -> Any:
         if broker.broker.startswith("amqp"):
@@ -162,7 +162,7 @@ def test_it_is_held_beside_the_prefetch(broker: Site) -> None:
 
 
 def test_where_nothing_is_prefetched(site: Site) -> None:
-    """Celery then asks Redis only while a process is free: what is held occupies none."""
+    """Celery then asks Redis only while a process is free: what is kept occupies none."""
     worker = site.start(concurrency=2, conf=OFTEN | {"worker_disable_prefetch": True})
     held = site.occupy()
     results = [site.send("hold", 0.0, "w") for _ in range(12)]
@@ -237,7 +237,7 @@ def test_a_revoke_that_terminates_ends_no_other(broker: Site) -> None:
     worker = broker.start(concurrency=2, conf=waits(3.0, 3.0))
     broker.occupy()
     result = broker.send("hold", 0.0, "never")
-    wait_until_held(broker, worker, 1, running=1)
+    wait_until_kept(broker, worker, 1, running=1)
     busy = broker.send("call", None, "busy")
     wait_until(lambda: broker.inside("busy") == 1, 20, "the other process is busy")
     before = worker.children()
@@ -290,7 +290,7 @@ def test_a_shutdown_gives_all_of_them_back(broker: Site, how: str) -> None:
     before = prefetch(broker, worker)
     results = [broker.send("hold", 0.0, "w") for _ in range(8)]
     results += [broker.send("late", "success", "w") for _ in range(8)]
-    wait_until_held(broker, worker, 16)
+    wait_until_kept(broker, worker, 16)
     # Celery's handler of QUIT reads from RabbitMQ in the midst of what the loop reads, and both then wait for long.
     wait_until(lambda: prefetch(broker, worker) == before + 16, 10, "it waits for no answer")
     for number in signals:
@@ -299,7 +299,7 @@ def test_a_shutdown_gives_all_of_them_back(broker: Site, how: str) -> None:
             worker.wait_until(lambda: "go back to the broker" in worker.log(), 15, "it gave back")
     worker.wait(30)
     heir = broker.start(name="heir", concurrency=2, conf=LONG)
-    wait_until_held(broker, heir, 16)
+    wait_until_kept(broker, heir, 16)
     store.release("outside", [ONE])
     store.close()
     done(results)
@@ -314,7 +314,7 @@ def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
     broker.send("call", None, "busy")
     wait_until(lambda: broker.inside("busy") == 1, 20, "a task runs that does not end")
     results = [broker.send("hold", 0.0, "w") for _ in range(5)]
-    wait_until_held(broker, worker, 5, running=1)
+    wait_until_kept(broker, worker, 5, running=1)
     worker.warm()
     worker.wait_until(lambda: "go back to the broker" in worker.log(), 15, "it gave back")
     store.release("outside", [ONE])
@@ -329,13 +329,13 @@ def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
 
 
 def held_behind_another(site: Site, count: int) -> tuple[Any, CeleryWorker, list[Any]]:
-    """Return the store, in which another program has the permit, the worker, and what it holds."""
+    """Return the store, in which another program has the permit, the worker, and what it keeps."""
     site.lease = 60.0
     store = site.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     worker = site.start(concurrency=1, conf=LONG)
     results = [site.send("hold", 0.0, "w") for _ in range(count)]
-    wait_until_held(site, worker, count)
+    wait_until_kept(site, worker, count)
     return store, worker, results
 
 
@@ -373,7 +373,7 @@ def test_rabbitmq_delivers_the_first_in_line_first(
 
 
 def test_near_the_visibility_timeout_they_are_given_back(site: Site, valkey: ValkeyServer) -> None:
-    """Half of it is the worker's: at its end the broker would deliver again what is held here."""
+    """Half of it is the worker's: at its end the broker would deliver again what is kept here."""
     site.lease = 60.0
     visible = {"visibility_timeout": 12, "unacked_restore_interval": 1}
     store = site.store()
@@ -400,7 +400,7 @@ def test_near_the_visibility_timeout_they_are_given_back(site: Site, valkey: Val
 
 
 def test_a_lost_connection(broker: Site, start_proxy: Callable[[int], Proxy]) -> None:
-    """What was held is delivered again, runs once, and the prefetch is as before."""
+    """What was kept is delivered again, runs once, and the prefetch is as before."""
     port = int(re.search(r":(\d+)/", broker.broker)[1])  # type: ignore[index]
     proxy = start_proxy(port)
     worker = broker.start(
@@ -411,7 +411,7 @@ def test_a_lost_connection(broker: Site, start_proxy: Callable[[int], Proxy]) ->
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     busy = broker.send("call", None, "busy")
     results = [broker.send("hold", 0.0, "w") for _ in range(20)]
-    wait_until(lambda: all(refusals(worker, each) for each in results), 30, "all are held")
+    wait_until(lambda: all(refusals(worker, each) for each in results), 30, "all are kept")
     ready = worker.log().count("Connected to ")
     # Redis can be reached all the time: kombu restores messages while it closes what was lost.
     proxy.drop()
@@ -436,7 +436,7 @@ def test_a_lost_connection(broker: Site, start_proxy: Callable[[int], Proxy]) ->
 def test_redis_is_away_while_the_lost_connection_is_closed(
     site: Site, start_proxy: Callable[[int], Proxy], valkey: ValkeyServer
 ) -> None:
-    """kombu can then restore nothing: what was held is delivered again after the visibility timeout."""
+    """kombu can then restore nothing: what was kept is delivered again after the visibility timeout."""
     site.lease = 60.0
     visible = {"visibility_timeout": 20, "unacked_restore_interval": 1}
     proxy = start_proxy(valkey.port)
@@ -450,7 +450,7 @@ def test_redis_is_away_while_the_lost_connection_is_closed(
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     results = [site.send("hold", 0.0, "w") for _ in range(5)]
     # Nothing is asked by inspect: a worker whose answer is cut off waits for Redis in the middle of it, as Celery does.
-    wait_until(lambda: all(refusals(worker, each) for each in results), 20, "all were held")
+    wait_until(lambda: all(refusals(worker, each) for each in results), 20, "all were kept")
     proxy.cut()
     worker.wait_until(lambda: "Cannot connect" in worker.log(), 20, "it has noticed")
     with valkey.client() as client:

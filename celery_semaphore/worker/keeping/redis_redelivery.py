@@ -1,19 +1,40 @@
-"""RedisRedelivery: return held messages to Redis, to the front of their queues."""
+"""RedisRedelivery: return messages to Redis, to the front of their queues: kept ones, and those that it left unread.
+
+kombu reads from Redis by BRPOP, which takes a message out of its list when it answers. An answer that comes after the
+consumers were cancelled is read only when the channel is closed. Until then, for as long as the running tasks take,
+the message is in no list, and is lost if the worker is killed. At the end another channel of the connection puts it
+back; but the last channel that kombu closes finds no other one, and drops the message. So it is read at once, while
+all channels are open.
+
+Brokers with acknowledgements of their own (RabbitMQ) deliver such a message again by themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from queue import Empty
 from typing import Any
 
+from kombu.common import ignore_errors
 from kombu.transport.virtual import QoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 
 from ...task.protocols import TaskMessage
-from ..celery_internals import Times, list_of, queues_of, times_of
-from .held_message import HeldMessage
+from ..celery_internals import (
+    Times,
+    forget_answer,
+    list_of,
+    queues_of,
+    read_answer,
+    times_of,
+    unanswered_connection,
+)
+from .kept_message import KeptMessage
 
+LATE_S = 1.0  # how long to wait for an answer that is due
+BRPOP_TIMEOUT_S = 1  # of kombu 5.5, where channels have no such attribute
 RESTORED_AT_ONCE = 200  # messages in one call of Redis, which answers no other client meanwhile
 # Push each message that is still unacknowledged to the end from which BRPOP takes the next one. One with another time
 # was delivered again since, to a worker that has it now. The push comes first: a full server refuses the first write of
@@ -61,8 +82,8 @@ class RedisRedelivery:
     def may_take(self, message: TaskMessage) -> bool:
         return bool(message.channel.ack_emulation) and _address(message) not in self._copied
 
-    def give_back(self, waiting: Sequence[HeldMessage]) -> None:
-        put_in_front([held.request.message for held in waiting])
+    def give_back(self, waiting: Sequence[KeptMessage]) -> None:
+        put_in_front([kept.request.message for kept in waiting])
 
 
 def put_in_front(messages: Sequence[TaskMessage]) -> None:
@@ -136,3 +157,52 @@ def _restored(channel: Any, text: bytes | str) -> tuple[str, str] | None:
     if len(queues) != 1:
         return None
     return list_of(channel, queues[0], raw), dumps(raw)
+
+
+# -- messages that were delivered and not read
+
+
+def give_back_unread(connection: Any) -> None:
+    """Wait for each pending answer, and put its message back into its queue.
+
+    Call it once no channel has a consumer. It takes as long as a BRPOP does: a second, unless the transport option
+    ``polling_interval`` is set; and little longer if the server hangs.
+    """
+    for channel in unanswered(connection):
+        # A channel that lost its socket must not keep the others from being read.
+        ignore_errors(connection, _give_back, channel)
+
+
+def _give_back(channel: Any) -> None:
+    if _has_answered(channel):
+        with suppress(Empty):  # the answer was that there is no message
+            read_answer(channel)
+
+
+def _has_answered(channel: Any) -> bool:
+    """Wait for the answer to a channel's BRPOP, and return whether it came."""
+    connection = unanswered_connection(channel)
+    longest = getattr(channel, "brpop_timeout", BRPOP_TIMEOUT_S)
+    if connection.can_read(longest + LATE_S):
+        return True
+    # After a signal handler that takes longer than the wait (a cold shutdown during a warm one), can_read() returns
+    # False although the answer came meanwhile.
+    return bool(connection.can_read(0))
+
+
+def give_up_unanswered(connection: Any) -> None:
+    """Read the answers of a lost connection that have come, and drop the others.
+
+    Celery closes such a connection twice. The first close of a channel fails if it waits for an answer. The second one
+    then restores its unacknowledged messages through a connection that is taken apart: an AttributeError (kombu 5.7),
+    which ends the worker. A worker that keeps waiting tasks has both a pending answer and such messages.
+    """
+    give_back_unread(connection)
+    for channel in unanswered(connection):
+        forget_answer(channel)
+
+
+def unanswered(connection: Any) -> Iterator[Any]:
+    """Yield the channels with a pending BRPOP."""
+    channels = getattr(connection.transport, "channels", None) or ()
+    return (channel for channel in list(channels) if unanswered_connection(channel))

@@ -1,4 +1,4 @@
-"""A classic queue of RabbitMQ that drops its oldest messages when it is full, and what a worker holds of it."""
+"""A classic queue of RabbitMQ that drops its oldest messages when it is full, and what a worker keeps of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from celery import Celery
 from kombu import Queue
 
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.worker.holding.prefetch import Prefetch
-from celery_semaphore.worker.holding.queue_lengths import length_warnings, lengths_of
+from celery_semaphore.worker.keeping.prefetch import Prefetch, length_warnings, lengths_of
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 
 from ..conftest import Site
 from ..messages.test_parking import ONE
-from ..requests import held_for
-from .test_held import LONG, prefetch
-from .test_held_messages import Consumer
+from ..requests import kept_for
+from .test_kept import LONG, prefetch
+from .test_kept_messages import Consumer
 
 LENGTH = 50
 
@@ -48,7 +47,7 @@ def test_a_shutdown_drops_none_that_the_worker_had_accepted(
     assert "queue 'short' drops its oldest messages" in worker.log()
     for _ in range(200):
         site.send("hold", 0.0, "w", exchange="short", routing_key="short")
-    wait_until(lambda: prefetch(site, worker) == LENGTH, 30, "it holds as many as are safe")
+    wait_until(lambda: prefetch(site, worker) == LENGTH, 30, "it keeps as many as are safe")
     wait_until(lambda: worker.log().count("] waits ") == LENGTH, 30, "all of them")
     for _ in range(
         LENGTH
@@ -97,17 +96,17 @@ def test_lengths(arguments: dict[str, Any], broker: str, messages: float, size: 
     ("arguments", "raised"), [({"x-max-length": 7}, 3), ({"x-max-length-bytes": 25}, 2)]
 )
 def test_the_prefetch_is_raised_up_to_the_length(arguments: dict[str, Any], raised: int) -> None:
-    """Which counts what is prefetched anyway, too: that may also be held."""
+    """Which counts what is prefetched anyway, too: that may also be kept."""
     c = Consumer()
     c.app = app_with(arguments)
     prefetch = Prefetch(c)
     message = SimpleNamespace(body=b"x" * 10)
-    held = [held_for(SimpleNamespace(message=message), None, 0.0, 0.0, 0.0) for _ in range(5)]
-    for each in held:
+    kept = [kept_for(SimpleNamespace(message=message), None, 0.0, 0.0, 0.0) for _ in range(5)]
+    for each in kept:
         prefetch.raise_for(each)
     assert c.qos.value == 4 + raised
-    for each in held:
+    for each in kept:
         prefetch.lower_for(each)
     assert c.qos.value == 4
-    prefetch.raise_for(held[0])
+    prefetch.raise_for(kept[0])
     assert c.qos.value == 5

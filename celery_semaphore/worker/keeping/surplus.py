@@ -5,7 +5,7 @@ free one: M6. How it fails:
 
 * No other worker takes them: they come back to this one, as far as its prefetch without raises has room. They keep
   their places, and are given back at most once a second.
-* A shutdown or a lost connection between two turns of the loop: what is left is still held.
+* A shutdown or a lost connection between two turns of the loop: what is left is still kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from math import inf
 
 from ...task.celery_types import Consumer
 from ..celery_internals import pool_size
-from .held_message import HeldMessage
+from .kept_message import KeptMessage
 from .prefetch import Prefetch
 from .session import Session
 
@@ -42,7 +42,7 @@ class Surplus:
         session: Session,
         prefetch: Prefetch,
         in_loop: Callable[[Callable[[], object]], object],
-        give_back: Callable[[list[HeldMessage]], object],
+        give_back: Callable[[list[KeptMessage]], object],
     ) -> None:
         self._c = c
         self._session = session
@@ -52,7 +52,7 @@ class Surplus:
         self._returned_at = 0.0
         self._waits_since = inf  # since when granted tasks wait, as far as was seen
 
-    def leave_to_others(self, messages: set[HeldMessage]) -> None:
+    def leave_to_others(self, messages: set[KeptMessage]) -> None:
         """Give back all waits but the first in line, if others may run them sooner, and receive no more for a while."""
         now = time.monotonic()
         if (
@@ -64,13 +64,13 @@ class Surplus:
         self._returned_at = now
         most = max(2 * pool_size(self._c.pool), LEAST)
         self._prefetch.restrain(most, self._session.lease)
-        waits = [held for held in messages if held.wait is not None]
+        waits = [kept for kept in messages if kept.wait is not None]
         if len(waits) <= most:
             return
-        surplus = sorted(waits, key=lambda held: held.rank)[most:]
+        surplus = sorted(waits, key=lambda kept: kept.rank)[most:]
         logger.info("%d waiting tasks go back: no process is free here", len(surplus))
-        for held in surplus:
-            self._prefetch.lower_for(held)
+        for kept in surplus:
+            self._prefetch.lower_for(kept)
         self._prefetch.tell()
         self._give_back_last(surplus, messages)
 
@@ -82,8 +82,8 @@ class Surplus:
         self._waits_since = min(self._waits_since, now)
         return self._session.sessions > 1 and now - self._waits_since >= CROWDED_S
 
-    def _give_back_last(self, surplus: list[HeldMessage], messages: set[HeldMessage]) -> None:
+    def _give_back_last(self, surplus: list[KeptMessage], messages: set[KeptMessage]) -> None:
         """Give back the last ones in this turn of the loop, and those before them in the next turns."""
-        self._give_back([held for held in surplus[-AT_ONCE:] if held in messages])
+        self._give_back([kept for kept in surplus[-AT_ONCE:] if kept in messages])
         if before := surplus[:-AT_ONCE]:
             self._in_loop(partial(self._give_back_last, before, messages))

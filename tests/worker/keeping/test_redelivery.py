@@ -13,11 +13,13 @@ from kombu import Connection, Consumer, Exchange, Queue
 from redis import Redis
 from redis.exceptions import ResponseError
 
-from celery_semaphore.worker.holding.amqp_redelivery import AmqpRedelivery
-from celery_semaphore.worker.holding.held_message import HeldMessage
-from celery_semaphore.worker.holding.quorum_redelivery import QuorumRedelivery
-from celery_semaphore.worker.holding.redelivery import redelivery_of
-from celery_semaphore.worker.holding.redis_redelivery import RedisRedelivery
+from celery_semaphore.worker.keeping.kept_message import KeptMessage
+from celery_semaphore.worker.keeping.redelivery import (
+    AmqpRedelivery,
+    QuorumRedelivery,
+    redelivery_of,
+)
+from celery_semaphore.worker.keeping.redis_redelivery import RedisRedelivery
 from tests.support.servers import ValkeyServer
 
 PREFIX: dict[str, Any] = {"global_keyprefix": "ours:"}
@@ -48,8 +50,8 @@ def received(
         yield channel, messages
 
 
-def waiting(messages: list[Any]) -> list[HeldMessage]:
-    return [HeldMessage(SimpleNamespace(message=each), None, 0.0, 0.0, 0.0) for each in messages]
+def waiting(messages: list[Any]) -> list[KeptMessage]:
+    return [KeptMessage(SimpleNamespace(message=each), None, 0.0, 0.0, 0.0) for each in messages]
 
 
 def drained(url: str, count: int, queue: str = "tasks", **options: Any) -> list[Any]:
@@ -161,7 +163,7 @@ def test_redis_takes_what_belongs_into_one_queue(
 
 
 def test_redis_remembers_what_leads_to_several_queues(valkey: ValkeyServer) -> None:
-    """So that no session asks for the next one, which is not held either."""
+    """So that no session asks for the next one, which is not kept either."""
     orders = Exchange("orders", "topic")
     with Connection(valkey.url) as connection:
         Queue("other", orders, routing_key="order.#")(connection.default_channel).declare()

@@ -1,4 +1,4 @@
-"""Session: held messages begin when they are granted, and nobody is granted anything who would not take it up."""
+"""Session: kept messages begin when they are granted, and nobody is granted anything who would not take it up."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.worker.holding import session as module, unstarted
-from celery_semaphore.worker.holding.held_message import HeldMessage
-from celery_semaphore.worker.holding.session import BUSY_S, Session
+from celery_semaphore.worker.keeping import pool_line, session as module
+from celery_semaphore.worker.keeping.kept_message import KeptMessage
+from celery_semaphore.worker.keeping.session import BUSY_S, Session
 from tests.support.process import wait_until
-from tests.worker.requests import held_for
+from tests.worker.requests import kept_for
 
 CLAIMS = (Claim("one", None, 1),)
 LEASE = 30.0
@@ -55,9 +55,8 @@ class Worker:
         self.found: list[Any] = []
         self.processes = 1
         self.session = Session(
-            store, self.in_loop, self.found.append, processes=lambda: self.processes
+            store, self.in_loop, self.visit, self.found.append, processes=lambda: self.processes
         )
-        self.session.visit = self.visit
         self.requests: dict[str, Request] = {}
         self.reserves = True
 
@@ -65,34 +64,34 @@ class Worker:
         return call()
 
     def visit(self) -> None:
-        for held in self.session.granted():
-            self.session.discard(held)
-            assert held.wait is not None
+        for kept in self.session.granted():
+            self.session.discard(kept)
+            assert kept.wait is not None
             request = Request()
-            name = str(held.request)  # in these tests a request is no more than its name
+            name = str(kept.request)  # in these tests a request is no more than its name
             self.requests[name] = request
             if self.reserves:
                 state.reserved_requests.add(request)
-            self.session.unstarted.add(held.wait, cast("Any", request))
+            self.session.unstarted.add(kept.wait, cast("Any", request))
             self.begun.append(name)
 
-    def refused(self, name: str, *, asleep: bool = False) -> HeldMessage:
-        """Ask for a permit that is not free; the message is not held yet."""
+    def refused(self, name: str, *, asleep: bool = False) -> KeptMessage:
+        """Ask for a permit that is not free; the message is not kept yet."""
         how = Wait(Kind.REQUEUE, session="" if asleep else self.session.name)
         answer = self.store.acquire(CLAIMS, name, how)
         assert isinstance(answer, Refusal)
         assert answer.ticket
         self.tickets[name] = answer.ticket
         wait = HeldWait(self.tickets[name], CLAIMS)
-        return held_for(name, answer.ticket, 0.0, 0.0, 0.0, wait)
+        return kept_for(name, answer.ticket, 0.0, 0.0, 0.0, wait)
 
-    def hold(
-        self, held: HeldMessage, *, made_at: float | None = None, turn: float = 1.0
-    ) -> HeldMessage:
-        assert held.wait is not None
+    def keep(
+        self, kept: KeptMessage, *, made_at: float | None = None, turn: float = 1.0
+    ) -> KeptMessage:
+        assert kept.wait is not None
         now = self.clock.now
-        self.session.add(held, held.wait, now + turn, now if made_at is None else made_at)
-        return held
+        self.session.add(kept, kept.wait, now + turn, now if made_at is None else made_at)
+        return kept
 
     def takes_up(self, name: str) -> None:
         """The process acquires, with the ticket of the wait."""
@@ -107,7 +106,7 @@ class Worker:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for each in (module, unstarted):
+    for each in (module, pool_line):
         monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=clock, sleep=lambda _: None))
     return clock
 
@@ -131,7 +130,7 @@ def test_it_is_granted_what_its_processes_can_begin(worker: Worker, store: Memor
     """Twice their number, and at least 16; a pool may grow. What it has no room for waits in line."""
     store.set_limit(0, "one")
     for n in range(30):
-        worker.hold(worker.refused(f"w{n}"))
+        worker.keep(worker.refused(f"w{n}"))
     store.set_limit(30, "one")
     worker.session.ask()
     assert len(worker.begun) == 16
@@ -146,7 +145,7 @@ def test_it_reaps_once_it_has_room_again(worker: Worker, store: MemoryStore) -> 
     """What was passed over may stand in a line where no release comes; not after each grant that is taken up."""
     store.set_limit(0, "one")
     for n in range(30):
-        worker.hold(worker.refused(f"w{n}"))
+        worker.keep(worker.refused(f"w{n}"))
     store.set_limit(40, "one")
     worker.session.ask()
     worker.found.clear()
@@ -161,7 +160,7 @@ def test_it_reaps_once_it_has_room_again(worker: Worker, store: MemoryStore) -> 
 def test_what_is_granted_begins(worker: Worker, store: MemoryStore) -> None:
     """In the order of the line, one for each permit."""
     for name in "bc":
-        worker.hold(worker.refused(name))
+        worker.keep(worker.refused(name))
     worker.session.ask()
     assert worker.begun == []
     store.release("a", CLAIMS)
@@ -175,30 +174,30 @@ def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its refusal was on its way through the pool. Not right there: with gevent that is in the task's own greenlet."""
-    held = worker.refused("b")
+    kept = worker.refused("b")
     store.release("a", CLAIMS)
     worker.session.ask()
     assert worker.begun == []
     worker.session._next_at = 0.0  # nothing that is expected would bring the next question forward
     rung: list[bool] = []
     monkeypatch.setattr(worker.session._event, "set", lambda: rung.append(True))
-    worker.hold(held)
+    worker.keep(kept)
     assert rung == [True]
     worker.session.ask()
     assert worker.begun == ["b"]
 
 
 def test_of_two_messages_of_one_wait_both_begin(worker: Worker, store: MemoryStore) -> None:
-    first = worker.hold(worker.refused("b"))
-    worker.hold(held_for("b too", first.ticket, 0.0, 0.0, 0.0, first.wait))
+    first = worker.keep(worker.refused("b"))
+    worker.keep(kept_for("b too", first.ticket, 0.0, 0.0, 0.0, first.wait))
     store.release("a", CLAIMS)
     worker.session.ask()
     assert worker.begun == ["b", "b too"]
 
 
 def test_one_that_is_held_no_more_does_not_begin(worker: Worker, store: MemoryStore) -> None:
-    worker.session.discard(worker.hold(worker.refused("b")))
-    worker.session.discard(held_for("no ticket", None, 0.0, 0.0, 0.0))
+    worker.session.discard(worker.keep(worker.refused("b")))
+    worker.session.discard(kept_for("no ticket", None, 0.0, 0.0, 0.0))
     store.release("a", CLAIMS)
     worker.session.ask()
     assert worker.begun == []
@@ -208,13 +207,13 @@ def test_a_refusal_after_its_grant_was_told_begins_nothing(
     worker: Worker, store: MemoryStore
 ) -> None:
     """The last answer told of a grant that has been taken up, or has ended, since."""
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     store.release("a", CLAIMS)
     worker.session.ask()
     worker.takes_up("b")
-    held = held_for("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
-    held.wait = HeldWait(worker.tickets["b"], CLAIMS)
-    worker.hold(held)
+    kept = kept_for("b too", worker.tickets["b"], 0.0, 0.0, 0.0)
+    kept.wait = HeldWait(worker.tickets["b"], CLAIMS)
+    worker.keep(kept)
     worker.visit()
     worker.session.ask()
     assert worker.begun == ["b"]
@@ -224,7 +223,7 @@ def test_a_refusal_after_its_grant_was_told_begins_nothing(
 
 
 def test_a_session_that_slept_names_what_it_holds(worker: Worker, store: MemoryStore) -> None:
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     store.sleep(worker.session.name)
     store.release("a", CLAIMS)  # finds nobody
     assert worker.reachable() == []
@@ -244,7 +243,7 @@ def test_one_that_was_refused_while_it_slept_is_named_when_it_arrives(
     clock.now += 0.1
     worker.session.ask()
     assert worker.reachable() == []
-    worker.hold(late, made_at=made_at)
+    worker.keep(late, made_at=made_at)
     worker.session.ask()
     assert worker.reachable() == ["b"]
 
@@ -260,7 +259,7 @@ def test_one_whose_refusal_took_long_is_named(
         worker.session.ask()
     store.reap()
     assert worker.reachable() == []
-    worker.hold(late, made_at=made_at)
+    worker.keep(late, made_at=made_at)
     worker.session.ask()
     worker.session.ask()
     assert worker.begun == ["b"]
@@ -279,7 +278,7 @@ def test_nothing_is_named_that_the_store_knows(
 
     monkeypatch.setattr(store, "name", counted)
     for each in "bc":
-        worker.hold(worker.refused(each))
+        worker.keep(worker.refused(each))
         worker.session.ask()
     assert named == []
     worker.clock.now += LEASE - 1.0
@@ -294,7 +293,7 @@ def test_nothing_is_named_that_the_store_knows(
 def test_a_new_epoch_is_told_what_is_held(worker: Worker, store: MemoryStore) -> None:
     """After a failover to a replica that lags, which knows the session, and not its last waits."""
     fails_over = store.remember()
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     fails_over()
     worker.session.ask()
     assert worker.reachable() == ["b"]
@@ -326,7 +325,7 @@ def test_a_new_epoch_is_told_what_is_held_when_it_can_be(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first attempt failed, and the next answer is of the same epoch."""
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     store.forget()
 
     def fail(*_: Any) -> None:
@@ -344,7 +343,7 @@ def test_after_an_outage_all_are_named(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: Any, clock: Clock
 ) -> None:
     """A grant may have ended meanwhile, for its answer was lost. It is told once."""
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
 
     def ask() -> None:
         try:
@@ -380,7 +379,7 @@ def test_after_an_outage_all_are_named(
 def test_a_grant_lasts_while_its_request_waits_for_a_process(
     worker: Worker, store: MemoryStore, clock: Clock
 ) -> None:
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     store.release("a", CLAIMS)
     worker.session.ask()
     clock.now += GRANT_S - 0.1
@@ -407,7 +406,7 @@ def test_a_grant_of_a_request_that_ended_lapses(
     """It was revoked, or its process died before it asked; the next one's turn comes."""
     worker.reserves = False
     for name in "bc":
-        worker.hold(worker.refused(name))
+        worker.keep(worker.refused(name))
     store.release("a", CLAIMS)
     worker.session.ask()
     the_next_begins_in_time(worker, store, clock)
@@ -418,7 +417,7 @@ def test_a_grant_of_a_request_that_runs_lapses(
 ) -> None:
     """It asked for another key than before: what was granted is the next one's."""
     for name in "bc":
-        worker.hold(worker.refused(name))
+        worker.keep(worker.refused(name))
     store.release("a", CLAIMS)
     worker.session.ask()
     worker.requests["b"].granted = False  # its permit is noted
@@ -430,7 +429,7 @@ def test_what_was_revoked_ends_while_the_store_is_away(
 ) -> None:
     """Or no process is free: the loop is visited all the same."""
     visits: list[float] = []
-    worker.session.visit = lambda: visits.append(clock.now)
+    worker.session._visit = lambda: visits.append(clock.now)
 
     def fail(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("away")
@@ -452,7 +451,7 @@ def test_a_session_sleeps_while_no_process_is_free(
     other.session.ask()
     clock.now += 0.1
     for each, name in ((worker, "b"), (worker, "c"), (other, "d")):
-        each.hold(each.refused(name))
+        each.keep(each.refused(name))
     store.release("a", CLAIMS)
     worker.session.ask()
     asleep: list[str] = []
@@ -476,7 +475,7 @@ def test_a_session_sleeps_while_no_process_is_free(
     other.takes_up("d")
     worker.requests["b"].time_start = clock.now
     worker.session.ask()
-    assert worker.reachable() == ["c"], "it asks again, and names what it holds"
+    assert worker.reachable() == ["c"], "it asks again, and names what it keeps"
 
 
 # -- when it asks
@@ -486,7 +485,7 @@ def test_it_asks_at_least_once_in_a_second_while_it_holds_anything(
     worker: Worker, clock: Clock
 ) -> None:
     assert worker.session.ask()[0] == LEASE / 3
-    worker.hold(worker.refused("b"), turn=100.0)
+    worker.keep(worker.refused("b"), turn=100.0)
     pause, least = worker.session.ask()
     assert 0.0 < least < pause <= 1.0
 
@@ -494,55 +493,55 @@ def test_it_asks_at_least_once_in_a_second_while_it_holds_anything(
 def test_what_arrives_brings_the_next_question_forward(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    """If it is expected sooner, or if nothing was held before."""
+    """If it is expected sooner, or if nothing was kept before."""
     rung: list[bool] = []
     monkeypatch.setattr(worker.session._event, "set", lambda: rung.append(True))
     worker.session._next_at = clock.now + LEASE
-    worker.hold(worker.refused("b"), turn=1000.0)
+    worker.keep(worker.refused("b"), turn=1000.0)
     assert rung == [True]
     worker.session._next_at = clock.now + 0.5
-    worker.hold(worker.refused("c"), turn=100.0)
+    worker.keep(worker.refused("c"), turn=100.0)
     assert rung == [True]
-    worker.hold(worker.refused("d"), turn=1.0)
+    worker.keep(worker.refused("d"), turn=1.0)
     assert rung == [True, True]
 
 
 def test_what_arrives_during_a_question_counts_for_the_next(worker: Worker) -> None:
     def arrives() -> None:
-        worker.session.visit = lambda: None
-        worker.hold(worker.refused("b"), turn=0.0)
+        worker.session._visit = lambda: None
+        worker.keep(worker.refused("b"), turn=0.0)
 
-    worker.session.visit = arrives
+    worker.session._visit = arrives
     worker.clock.now += 1.0
     pause, least = worker.session.ask()
     assert pause == least
 
 
 def test_what_a_release_granted_begins_once(worker: Worker, store: MemoryStore) -> None:
-    """The last answer does not name it: when it is refused again and held again, it waits for the next one."""
-    held = worker.hold(worker.refused("b"))
+    """The last answer does not name it: when it is refused again and kept again, it waits for the next one."""
+    kept = worker.keep(worker.refused("b"))
     own = worker.session.own(store.release("a", CLAIMS).granted)
-    assert worker.session.messages(own) == [held]
-    worker.session.discard(held)
+    assert worker.session.messages(own) == [kept]
+    worker.session.discard(kept)
     assert worker.session.messages(own) == []
-    worker.hold(held)
+    worker.keep(kept)
     assert list(worker.session.granted()) == []
 
 
 def test_what_a_release_granted_to_another_worker_is_not_held_here(worker: Worker) -> None:
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     assert worker.session.own(frozenset({"another worker's"})) == set()
 
 
 def test_what_a_release_granted_while_its_refusal_was_on_its_way_is_asked_for_when_it_arrives(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = worker.refused("b")
+    kept = worker.refused("b")
     assert worker.session.own(store.release("a", CLAIMS).granted) == set()
     worker.session._next_at = 0.0  # nothing that is expected would bring the next question forward
     rung: list[bool] = []
     monkeypatch.setattr(worker.session._event, "set", lambda: rung.append(True))
-    worker.hold(held)
+    worker.keep(kept)
     assert rung == [True]
 
 
@@ -550,7 +549,7 @@ def test_what_a_release_granted_does_not_begin_after_the_session_ended(
     worker: Worker, store: MemoryStore
 ) -> None:
     """The connection to the broker was lost while the call was queued for the loop."""
-    worker.hold(worker.refused("b"))
+    worker.keep(worker.refused("b"))
     own = worker.session.own(store.release("a", CLAIMS).granted)
     worker.session.end()
     assert worker.session.messages(own) == []
@@ -561,7 +560,7 @@ def test_a_grant_brings_the_next_question_forward(
 ) -> None:
     """Permits were held for long, and those that have them now may not."""
     for name in "bcd":
-        worker.hold(worker.refused(name), turn=0.0)
+        worker.keep(worker.refused(name), turn=0.0)
     worker.session.ask()
     clock.now += 20.0
     assert worker.session.ask()[0] == 1.0
@@ -609,7 +608,7 @@ def running(loop: list[Callable[[], object]]) -> Iterator[tuple[Session, list[st
 
     store.ask = ask_noted  # type: ignore[method-assign]
     store.sleep = sleep_noted  # type: ignore[method-assign]
-    session = Session(store, loop.append, lambda _: None)
+    session = Session(store, loop.append, lambda: None, lambda _: None)
     session.start()
     yield session, asked
     session.end()
@@ -623,7 +622,7 @@ def test_a_loop_that_hangs_asks_no_more(
     session, asked = running
     wait_until(lambda: loop, 10)
     wait = HeldWait(Ticket("x", 0, 1795325987266815), CLAIMS)
-    session.add(held_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
+    session.add(kept_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
     session._thread.join(1.5)  # longer than between two questions
     assert asked == ["asked"]
     loop.pop()()
@@ -636,10 +635,10 @@ def test_at_its_end_it_sleeps(
     """Also if the loop never comes again; and nothing begins after."""
     session, asked = running
     visited: list[bool] = []
-    session.visit = lambda: visited.append(True)
+    session._visit = lambda: visited.append(True)
     wait_until(lambda: loop, 10)
     wait = HeldWait(Ticket("x", 0, 1795325987266815), CLAIMS)
-    session.add(held_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
+    session.add(kept_for("x", wait.ticket, 0.0, 0.0, 0.0, wait), wait, 0.0, 0.0)
     session._granted = {"x"}
     session.end()
     assert list(session.granted()) == []

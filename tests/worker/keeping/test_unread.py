@@ -18,7 +18,7 @@ import pytest
 from kombu import Connection
 from kombu.simple import SimpleQueue
 
-from celery_semaphore.worker.holding.unread import LATE_S, give_back_unread, unanswered
+from celery_semaphore.worker.keeping.redis_redelivery import LATE_S, give_back_unread, unanswered
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
@@ -94,7 +94,7 @@ def test_of_a_queue_that_is_no_longer_consumed(site: Site, queue: str) -> None:
 def test_of_a_worker_that_lost_one_of_its_connections(
     site: Site, valkey: ValkeyServer, which: int
 ) -> None:
-    """Its other sockets are whole, and each may hold a message."""
+    """Its other sockets are whole, and each may keep a message."""
     worker = started(site)
     with valkey.client() as client:
         wait_until(lambda: len(blocked(client)) == len(QUEUES), 10, "it waits for messages")
@@ -178,7 +178,7 @@ def test_a_connection_that_cannot_be_read_is_closed_all_the_same() -> None:
     """An error here would end the worker, where Celery would only have connected anew."""
     closed: list[Exception] = []
     lost = OSError("lost")
-    worker = SimpleNamespace(held=None, lost=SimpleNamespace(note=lambda *_: None), connections=0)
+    worker = SimpleNamespace(kept=None, lost=SimpleNamespace(note=lambda *_: None), connections=0)
     queues = SimpleNamespace(disconnected=lambda: None)
     app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker, queues=queues))
     _close_lost(SimpleNamespace(app=app, connection=Unreadable()), closed.append, lost)

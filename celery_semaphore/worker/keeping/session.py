@@ -1,10 +1,10 @@
-"""Session: ask for the grants of the held messages of one connection to the broker.
+"""Session: ask for the grants of the kept messages of one connection to the broker.
 
 The rows are those of docs/maintain/architecture.md, chapter 8. How it fails:
 
 * A stopped worker, or an event loop that hangs: each question waits until the loop has handled the answer to the last
   one. So the session falls asleep, and the grants go to other workers.
-* A lost answer, or a store that was away: the next answer has every grant, and the session names all that it holds.
+* A lost answer, or a store that was away: the next answer has every grant, and the session names all that it keeps.
 * A refusal that began while the session slept: its wait is in transit, and is named when it arrives.
 * A granted task that finds no free process: its grant is prolonged, for twice as long as a grant lasts. Then the
   session sleeps until a process takes the task, since another worker may have a free one.
@@ -26,10 +26,8 @@ from ...core.session import GRANT_S, NAMED, HeldWait, SessionReply
 from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Outgoing, Store
 from ...errors import SemaphoreError
-from .grant_room import Room
-from .held_message import HeldMessage
-from .held_waits import HeldWaits
-from .unstarted import Unstarted
+from .kept_message import KeptMessage, KeptWaits
+from .pool_line import Room, Unstarted
 
 logger = logging.getLogger(__name__)
 
@@ -41,27 +39,29 @@ FORGOT = "the store was restarted or replaced, and may have forgotten permits: f
 class Session:
     """Asks in one thread, from ``start`` until ``end``. Only the event loop adds, discards and begins.
 
-    ``visit`` is called in the loop whenever there may be something to begin.
+    It calls ``visit`` in the loop whenever there may be something to begin, and ``found`` with messages to send.
     """
 
     def __init__(
         self,
         store: Store,
         in_loop: Callable[[Callable[[], object]], object],
+        visit: Callable[[], object],
         found: Callable[[Outgoing], None],
+        *,
         epoch: int | None = None,
         processes: Callable[[], int] = lambda: 1,
     ) -> None:
         self.name = new_name()
         self.sessions = 0  # the known number of awake sessions; 0 until it was asked for
         self.epoch = epoch  # the last one known, first that of an earlier connection
-        self.visit: Callable[[], object] = lambda: None
         self.unstarted = Unstarted()
         self._store = store
         self._in_loop = in_loop
+        self._visit = visit
         self._found = found
         self._event = SignalSafeEvent()
-        self._held = HeldWaits()
+        self._kept = KeptWaits()
         # Changed by atomic operations, without a lock: the loop must not wait for this thread.
         self._granted: set[str] = set()
         self._arrived = deque[tuple[HeldWait, float]]()
@@ -71,7 +71,7 @@ class Session:
         self._visited_at = 0.0
         self._visiting = self._ended = False
         # Used by the thread only.
-        self._forecast = Forecast(self._held.has)
+        self._forecast = Forecast(self._kept.has)
         self._room = Room(processes)
         self._named_at = 0.0
         self._missed = self._asleep = False  # a question had no answer; it sleeps
@@ -90,13 +90,13 @@ class Session:
         """Start to ask."""
         self._thread.start()
 
-    def add(self, held: HeldMessage, wait: HeldWait, turn: float, made_at: float) -> None:
+    def add(self, kept: KeptMessage, wait: HeldWait, turn: float, made_at: float) -> None:
         """Ask for the grant of a refused wait from now on.
 
         ``turn`` is the monotonic time when its turn is expected, and ``made_at`` the one when its request was made.
         """
         nonce = wait.ticket.nonce
-        self._held.add(held, wait)
+        self._kept.add(kept, wait)
         now = time.monotonic()
         # It was refused while the session slept, or so long ago that its grant may have ended meanwhile.
         if made_at <= self._woke_at or now - made_at > GRANT_S:
@@ -105,39 +105,39 @@ class Session:
         if nonce in self._granted or now + min((turn - now) / 4, SLOWEST_S) < self._next_at:
             self._event.set()
 
-    def discard(self, held: HeldMessage) -> None:
-        """Ask no more for a message that is not held any more."""
-        self._held.discard(held)
+    def discard(self, kept: KeptMessage) -> None:
+        """Ask no more for a message that is not kept any more."""
+        self._kept.discard(kept)
 
-    def granted(self) -> Iterable[HeldMessage]:
+    def granted(self) -> Iterable[KeptMessage]:
         """Yield each granted message once. If one wait has two messages, both begin, and one runs."""
-        for nonce in self._granted & self._held.nonces():
+        for nonce in self._granted & self._kept.nonces():
             self._granted.discard(nonce)
-            yield from self._held.messages(nonce)
+            yield from self._kept.messages(nonce)
 
-    def messages(self, nonces: Iterable[str]) -> list[HeldMessage]:
+    def messages(self, nonces: Iterable[str]) -> list[KeptMessage]:
         """Return the messages of these waits."""
-        return [held for nonce in nonces for held in self._held.messages(nonce)]
+        return [kept for nonce in nonces for kept in self._kept.messages(nonce)]
 
     def own(self, granted: frozenset[str]) -> set[str]:
-        """Return which of these granted waits are held here, and note the others for ``add``. For any thread."""
+        """Return which of these granted waits wait here, and note the others for ``add``. For any thread."""
         self._granted.update(granted)  # first, or one that is added now would be noted nowhere
-        held = self._held.nonces() & granted
-        self._granted.difference_update(held)
-        return held
+        kept = self._kept.nonces() & granted
+        self._granted.difference_update(kept)
+        return kept
 
     def hurry(self) -> None:
         """Ask soon: another worker may have started since the last answer."""
         self._event.set()
 
     def turns(self) -> dict[str, float | None]:
-        """Return the monotonic times when the turns of held waits are expected, by nonce; None if unknown."""
+        """Return the monotonic times when the turns of these waits are expected, by nonce; None if unknown."""
         return self._forecast.turns()
 
     def end(self) -> None:
         """Let the session sleep for good; its messages go elsewhere."""
         self._ended = True
-        self._held.clear()
+        self._kept.clear()
         self._event.set()
 
     def join(self, timeout: float) -> None:
@@ -191,8 +191,8 @@ class Session:
         self._visit_loop()
         self._name(reply)
         self._expect_arrived()
-        self._forecast.tidy(len(self._held))
-        if not (self._held or self.unstarted):
+        self._forecast.tidy(len(self._kept))
+        if not (self._kept or self.unstarted):
             return self._store.lease / BEATS, 0.0
         return self._forecast.pause(reply.sessions, time.monotonic())
 
@@ -203,7 +203,7 @@ class Session:
     def _visit_loop(self) -> None:
         """Let the loop begin granted messages, and wait for it: without it there is no further question."""
         now = time.monotonic()
-        if not (self._granted & self._held.nonces()) and now - self._visited_at < VISIT_S:
+        if not (self._granted & self._kept.nonces()) and now - self._visited_at < VISIT_S:
             return
         self._visiting = True
         self._in_loop(self._received)
@@ -216,13 +216,13 @@ class Session:
         """Visit, in the loop, and let the thread go on."""
         try:
             if not self._ended:
-                self.visit()
+                self._visit()
         finally:
             self._visiting = False
             self._event.set()
 
     def _name(self, reply: SessionReply) -> None:
-        """Name the waits that the store may not know to be held here.
+        """Name the waits that the store may not know to wait here.
 
         These are all, once in a lease and after a missed answer, a sleep or a new epoch; else those that arrived late.
         """
@@ -233,15 +233,14 @@ class Session:
         all_of_them = lost or now - self._named_at > self._store.lease
         if all_of_them:
             self._unnamed.clear()
-            waits = self._held.waits()
+            waits = self._kept.waits()
         else:
             waits = [self._unnamed.popleft() for _ in range(len(self._unnamed))]
         for start in range(0, len(waits), NAMED):
             self._store.name(self.name, waits[start : start + NAMED])
         if self._room.opened(len(reply.granted)) or waits:
-            self._found(
-                self._store.reap()
-            )  # this grants what is free to those, or to waits that were passed over
+            # This grants what is free to those, or to waits that were passed over.
+            self._found(self._store.reap())
         if all_of_them:
             self._named_at = now
         if self.epoch is not None and reply.epoch != self.epoch:
@@ -250,14 +249,14 @@ class Session:
 
     def _failed(self, error: Exception) -> None:
         """Log each outage once, if a task waits."""
-        if not self._missed and self._held:
+        if not self._missed and self._kept:
             reason = error if isinstance(error, SemaphoreError) else repr(error)
             text = "permits of waiting tasks cannot be asked for, trying on: %s"
             logger.warning(text, reason, exc_info=reason is not error)
         self._missed = True
 
     def _sleep(self) -> None:
-        self._asleep = self._missed = True  # so it names all held waits when it asks again
+        self._asleep = self._missed = True  # so it names all its waits when it asks again
         try:
             self._store.sleep(self.name)
         except SemaphoreError as error:

@@ -21,7 +21,7 @@ from celery.worker import state
 from ...task.celery_types import Consumer
 from ...task.protocols import TaskMessage
 from ..celery_internals import Times, note_times, times_of, unacknowledged_on
-from .held_message import HeldMessage
+from .kept_message import KeptMessage
 from .redis_redelivery import restore
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ class LostMessages:
         self._running: dict[str, Any] = {}  # the requests that ran when it was lost
         self._channel: Any = None  # of the connection that is there
 
-    def note(self, c: Consumer, line: Sequence[HeldMessage]) -> None:
-        """Note the messages of a connection that is lost, before kombu closes it; ``line`` is held in this order."""
+    def note(self, c: Consumer, line: Sequence[KeptMessage]) -> None:
+        """Note the messages of a connection that is lost, before kombu closes it; ``line`` is kept in this order."""
         self._channel = None
         if c.connection is None or c.connection.transport.driver_type != "redis":
             return
@@ -46,8 +46,8 @@ class LostMessages:
         for tag in self._running.keys() - running.keys():
             self._noted.pop(tag, None)  # its task has ended since the loss before
         self._running = running
-        held = [each.request.message for each in line]
-        tags, ordered = {each.delivery_tag for each in held}, iter(held)
+        kept = [each.request.message for each in line]
+        tags, ordered = {each.delivery_tag for each in kept}, iter(kept)
         for message in unacknowledged_on(c.connection):
             lost = next(ordered) if message.delivery_tag in tags else message
             self._noted[lost.delivery_tag] = times_of(lost)

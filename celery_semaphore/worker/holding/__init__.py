@@ -1,1 +1,0 @@
-"""The messages of waiting tasks that a worker holds unacknowledged, and the session that asks for their grants."""
