@@ -116,9 +116,9 @@ WITHOUT_A_RUN = [
         f"{ENDS}::test_revoked_while_it_waits_for_a_process",
     ),
     granted(
-        "one that was held is revoked when a process has it",
+        "one that was kept is revoked when a process has it",
         "as it would of any other; but its permit idles until then",
-        "holding/held_messages",
+        "keeping/kept_messages",
         "        self.session.unstarted.end_revoked()\n",
         "",
         f"{ENDS}::test_a_held_one_is_revoked_while_it_waits_for_a_process",

@@ -99,10 +99,10 @@ IN_WORKERS = [
         "what a release granted is asked for",
         "the next question finds it, some milliseconds later",
         "worker/limiter",
-        "            held.begin_granted(handed.granted)\n",
+        "            kept.begin_granted(handed.granted)\n",
         "            pass\n",
         "tests/worker/test_limiter.py::test_a_release_reaches_what_is_held",
-        "tests/worker/holding/test_turns.py::test_what_a_release_of_the_worker_itself_granted_needs_no_question",
+        "tests/worker/keeping/test_turns.py::test_what_a_release_of_the_worker_itself_granted_needs_no_question",
     ),
     asking(
         "a child begins what its main process holds",
@@ -114,8 +114,8 @@ IN_WORKERS = [
     ),
     asking(
         "what a release granted begins where its note was read",
-        "that is the releaser's thread, or a signal handler, and only the loop touches held messages",
-        "worker/holding/held_messages",
+        "that is the releaser's thread, or a signal handler, and only the loop touches kept messages",
+        "worker/keeping/kept_messages",
         "                self._in_loop(partial(self._begin_all, own))\n",
         "                self._begin_all(own)\n",
         f"{MESSAGES}::test_what_a_release_granted_begins_in_the_loop",
@@ -123,7 +123,7 @@ IN_WORKERS = [
     asking(
         "without a loop it begins at once",
         "the thread that releases permits waits for a free greenlet, or runs the task",
-        "worker/holding/held_messages",
+        "worker/keeping/kept_messages",
         "                self._c.timer.call_after(0.0, self._begin_all, (own,))\n",
         "                self._begin_all(own)\n",
         f"{MESSAGES}::test_without_a_loop_it_begins_where_the_timer_begins_a_countdown",
@@ -131,15 +131,15 @@ IN_WORKERS = [
     asking(
         "it begins without a grant",
         "it stands behind what the pool has waiting, and its grant ends",
-        "worker/holding/held_messages",
-        "        for held in self.session.messages(nonces):\n            self.begin(held, granted=True)  # M1\n",
-        "        for held in self.session.messages(nonces):\n            self.begin(held)\n",
+        "worker/keeping/kept_messages",
+        "        for kept in self.session.messages(nonces):\n            self.begin(kept, granted=True)  # M1\n",
+        "        for kept in self.session.messages(nonces):\n            self.begin(kept)\n",
         f"{MESSAGES}::test_what_a_release_granted_begins_in_the_loop",
     ),
     asking(
         "each grant needs a call in the loop",
         "most are of other workers",
-        "worker/holding/held_messages",
+        "worker/keeping/kept_messages",
         "self._redelivery is not None and (own := self.session.own(granted)):\n",
         "self._redelivery is not None and (own := self.session.own(granted)) is not None:\n",
         f"{MESSAGES}::test_what_a_release_granted_begins_in_the_loop",
@@ -147,7 +147,7 @@ IN_WORKERS = [
     asking(
         "a grant that came before its message is forgotten",
         "its refusal is on its way through the pool, and its permit idles until the next question",
-        "worker/holding/session",
+        "worker/keeping/session",
         "        self._granted.update(granted)  # first",
         "        #",
         f"{SESSION}::test_what_a_release_granted_while_its_refusal_was_on_its_way_is_asked_for_when_it_arrives",
@@ -155,16 +155,16 @@ IN_WORKERS = [
     asking(
         "what a release granted is in the last answer",
         "that answer came before it: a wait that is refused again would begin anew",
-        "worker/holding/session",
-        "        self._granted.difference_update(held)\n",
+        "worker/keeping/session",
+        "        self._granted.difference_update(kept)\n",
         "",
         f"{SESSION}::test_what_a_release_granted_begins_once",
     ),
     asking(
         "what left meanwhile begins",
         "with gevent the message before it waits for a greenlet, and this one was given back or has begun",
-        "worker/holding/held_messages",
-        "        if held not in self._messages:  # it left while another one waited for a greenlet\n"
+        "worker/keeping/kept_messages",
+        "        if kept not in self._messages:  # it left while another one waited for a greenlet\n"
         "            return\n",
         "",
         f"{MESSAGES}::test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin",
@@ -173,7 +173,7 @@ IN_WORKERS = [
     asking(
         "a session that never asks notes grants",
         "they are noted until the next answer",
-        "worker/holding/held_messages",
+        "worker/keeping/kept_messages",
         "        if self._redelivery is not None and (own := self.session.own(granted)):\n",
         "        if own := self.session.own(granted):\n",
         f"{MESSAGES}::test_where_nothing_may_be_held_no_grant_is_noted",

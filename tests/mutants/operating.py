@@ -205,11 +205,11 @@ MUTANTS = [
         f"{INSPECTOR}::test_where_each_one_waits",
     ),
     operating(
-        "all that a worker holds is shown",
+        "all that a worker keeps is shown",
         "the operator wants to see it",
         "worker/main_process/inspection",
-        "zip(held[:shown], turns",
-        "zip(held, turns",
+        "zip(kept[:shown], turns",
+        "zip(kept, turns",
         f"{CLI}::test_what_a_worker_has",
     ),
     operating(
@@ -295,10 +295,10 @@ MUTANTS = [
     operating(
         "the first answer of a store is a restart",
         "nothing was known before",
-        "worker/holding/session",
+        "worker/keeping/session",
         "        if self.epoch is not None and reply.epoch != self.epoch:\n            logger",
         "        if reply.epoch != self.epoch:\n            logger",
-        "tests/worker/holding/test_session.py::test_a_new_epoch_is_logged_once",
+        "tests/worker/keeping/test_session.py::test_a_new_epoch_is_logged_once",
     ),
     operating(
         "what a server keeps over a restart needs no words",

@@ -55,7 +55,7 @@ INTO_THE_STORE = [
         "what is left to the broker counts against the prefetch",
         "it is unacknowledged",
         "main_process/request",
-        "self._reply.give(partial(leave_to_broker, self.message))",
+        "self._reply.run(partial(leave_to_broker, self.message))",
         "pass",
         LATE,
     ),
@@ -582,8 +582,8 @@ QUEUES_BESIDE = [
     parking(
         "a cold shutdown waits for an answer over a stream that it broke",
         "a supervisor kills the worker before it gave back what it has",
-        "holding/shutdown",
-        "    return _is_code(state.should_terminate)",
+        "celery_internals",
+        '    return _has_code("should_terminate")',
         "    return False",
         "tests/worker/main_process/test_granted.py",
     ),
@@ -598,7 +598,7 @@ QUEUES_BESIDE = [
     parking(
         "what is granted stands last among those that wait for a process",
         "what is granted waits behind what its worker has prefetched while its permit is idle",
-        "holding/pool_line",
+        "keeping/pool_line",
         "    if len(waiting) == before:\n",
         "    if True:\n",
         "tests/worker/messages/test_parking_queues.py::test_overtakes_what_its_worker_has_prefetched[site]",

@@ -181,7 +181,7 @@ WORKER = [
     asking(
         "a worker takes all that it is granted",
         "its processes come to all of them",
-        "worker/holding/session",
+        "worker/keeping/session",
         ", to_forecast=first, room=room)",
         ", to_forecast=first)",
         f"{SESSION}::test_it_is_granted_what_its_processes_can_begin",
@@ -189,7 +189,7 @@ WORKER = [
     asking(
         "a worker reaps after each grant that it takes up",
         "there is room",
-        "worker/holding/grant_room",
+        "worker/keeping/pool_line",
         "granted <= size // 2",
         "granted < size",
         f"{SESSION}::test_it_reaps_once_it_has_room_again",
@@ -197,7 +197,7 @@ WORKER = [
     asking(
         "a release grants what was passed over",
         "each line has one soon",
-        "worker/holding/session",
+        "worker/keeping/session",
         "if self._room.opened(len(reply.granted)) or waits:",
         "if waits:",
         f"{SESSION}::test_it_reaps_once_it_has_room_again",
@@ -205,7 +205,7 @@ WORKER = [
     asking(
         "what was granted is before all others for ever",
         "its permit idles meanwhile",
-        "worker/holding/pool_line",
+        "worker/keeping/pool_line",
         ' and getattr(request, "let_pass", 0) < MOST_AHEAD',
         "",
         f"{MESSAGES}::test_what_was_granted_does_not_stop_all_others",

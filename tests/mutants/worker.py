@@ -337,7 +337,7 @@ RENEWING = [
         "a new connection has a new store",
         "its first answer has nothing to be compared with",
         "worker/main_process/bootstep",
-        "self.held.session.epoch if self.held is not None else None",
+        "self.kept.session.epoch if self.kept is not None else None",
         "None",
         f"{FAULTS}::test_a_server_that_is_broker_and_store_forgets",
     ),
@@ -839,7 +839,7 @@ LEAVING = [
     ),
 ]
 
-UNREAD = f"{HERE}/holding/test_unread.py"
+UNREAD = f"{HERE}/keeping/test_unread.py"
 STOPPING = [
     worker(
         "Celery closes what it has lost",
@@ -847,7 +847,7 @@ STOPPING = [
         "worker/main_process/bootstep",
         "        give_up_unanswered(c.connection)\n",
         "        pass\n",
-        f"{HERE}/holding/test_prefetch.py",
+        f"{HERE}/keeping/test_prefetch.py",
     ),
     worker(
         "what cannot be read of a lost connection is an error",
@@ -874,9 +874,9 @@ STOPPING = [
         f"{UNREAD}::test_of_a_worker_that_shuts_down_warm[celery]",
     ),
     worker(
-        "a server that hangs holds up the shutdown",
+        "a server that hangs keeps up the shutdown",
         "an answer of Redis comes in time",
-        "worker/holding/unread",
+        "worker/keeping/redis_redelivery",
         "    if _has_answered(channel):",
         "    if True:",
         f"{UNREAD}::test_a_server_that_hangs_holds_up_no_shutdown",
@@ -884,7 +884,7 @@ STOPPING = [
     worker(
         "an answer that came during a signal handler is left unread",
         "select says whether there is something to read",
-        "worker/holding/unread",
+        "worker/keeping/redis_redelivery",
         "    return bool(connection.can_read(0))",
         "    return False",
         f"{UNREAD}::test_a_signal_handler_outlasts_the_wait",

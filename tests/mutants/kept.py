@@ -1,76 +1,76 @@
-"""Wrong ideas about messages that are held in a worker until they are due."""
+"""Wrong ideas about messages that are kept in a worker until they are due."""
 
 from __future__ import annotations
 
 from .mutant import Group
 from .worker import HERE
 
-HELD = f"{HERE}/holding/test_held.py"
-MESSAGES = f"{HERE}/holding/test_held_messages.py"
-REDELIVERY = f"{HERE}/holding/test_redelivery.py"
+HELD = f"{HERE}/keeping/test_kept.py"
+MESSAGES = f"{HERE}/keeping/test_kept_messages.py"
+REDELIVERY = f"{HERE}/keeping/test_redelivery.py"
 FORMATS = f"{HERE}/messages/test_formats.py"
 FRESH = f"{MESSAGES}::test_a_fresh_request_is_of_the_same_message"
 
-holding = Group("holding", "celery_semaphore/worker")
+kept = Group("kept", "celery_semaphore/worker")
 
 TIMES = [
-    holding(
+    kept(
         "each has a timer of its own",
         "as Celery's countdowns; thousands of entries that nothing cancels",
-        "holding/held_messages",
-        "(at := self._timetable.first()) is not None and at < self._wakes_at:\n",
-        "(at := self._timetable.first()) is not None:\n",
+        "keeping/timetable",
+        "if self._entries and (at := self._entries[0][0]) < self._wakes_at:\n",
+        "if self._entries and (at := self._entries[0][0]):\n",
         f"{MESSAGES}::test_there_is_one_timer_for_all",
     ),
-    holding(
+    kept(
         "a timer that was set for later is set again and again",
         "each wakes, and each sets the next",
-        "holding/held_messages",
-        "        if at != self._wakes_at:\n            return\n",
-        "",
+        "keeping/timetable",
+        "        if at == self._wakes_at:\n",
+        "        if True:\n",
         f"{MESSAGES}::test_there_is_one_timer_for_all",
     ),
-    holding(
+    kept(
         "the timer is set once",
         "it wakes for the first, which sets none for the next",
-        "holding/held_messages",
-        "        self._give_back(late)\n        self._set_timer()\n",
+        "keeping/kept_messages",
+        "        self._give_back(late)\n        self._timetable.set_timer()\n",
         "        self._give_back(late)\n",
         f"{MESSAGES}::test_each_begins_when_it_is_due",
     ),
-    holding(
+    kept(
         "what is due sooner waits for the timer",
         "the timer is set when the first one comes",
-        "holding/held_messages",
-        "            self._timetable.add(held)\n            if held.wait is not None:\n",
-        "            self._timetable.add(held) if not self._timetable else None\n            if held.wait is not None:\n",
+        "keeping/kept_messages",
+        "            self._timetable.add(kept)\n            if kept.wait is not None:\n",
+        "            self._timetable.add(kept) if not self._timetable else None\n            if kept.wait is not None:\n",
         f"{MESSAGES}::test_there_is_one_timer_for_all",
     ),
-    holding(
+    kept(
         "what has left is still in the timetable",
         "it runs, and is given back as well when it would have been kept for too long",
-        "holding/held_messages",
-        "                if held in self._messages:  # M2\n",
+        "keeping/kept_messages",
+        "                if kept in self._messages:  # M2\n",
         "                if True:\n",
         f"{MESSAGES}::test_what_has_left_is_not_given_back",
     ),
-    holding(
+    kept(
         "a message is kept until it is due",
         "the broker delivers it again meanwhile, and it runs twice",
-        "holding/held_messages",
-        "            if held.due > held.keep_until:\n",
+        "keeping/kept_messages",
+        "            if kept.due > kept.keep_until:\n",
         "            if False:\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
     ),
-    holding(
+    kept(
         "the time that it may be kept is over when it is due",
         "only what is due is looked at",
-        "holding/held_message",
+        "keeping/kept_message",
         "        return min(self.due, self.keep_until)\n",
         "        return self.due\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
     ),
-    holding(
+    kept(
         "each refusal begins the time anew",
         "it counts from the delivery: the broker does not know of refusals",
         "main_process/request",
@@ -78,7 +78,7 @@ TIMES = [
         "keep_until=time.monotonic() +",
         f"{MESSAGES}::test_only_one_that_stands_in_a_line_waits_for_its_grant",
     ),
-    holding(
+    kept(
         "a fresh request was just delivered",
         "each request says when it was made",
         "main_process/request",
@@ -86,15 +86,15 @@ TIMES = [
         "        fresh._reply, fresh._by_tag = self._reply, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
     ),
-    holding(
+    kept(
         "what could not be given back is forgotten",
         "the connection will be lost; but perhaps it is not",
-        "holding/held_messages",
-        "                self._timetable.add(held)\n            return\n",
+        "keeping/kept_messages",
+        "                self._timetable.add(kept)\n            return\n",
         "                pass\n            return\n",
         f"{MESSAGES}::test_a_broker_that_takes_nothing_back_is_asked_again",
     ),
-    holding(
+    kept(
         "it ends when it is next asked for",
         "who waits for a result waits a minute longer than wait_timeout says",
         "main_process/request",
@@ -102,7 +102,7 @@ TIMES = [
         "inf\n",
         f"{HELD}::test_a_wait_timeout_ends_it[site]",
     ),
-    holding(
+    kept(
         "one that waits in its queue has no wait_timeout",
         "only a parked one is told, since the store ends it",
         "pool_process/refusal",
@@ -113,72 +113,72 @@ TIMES = [
 ]
 
 PREFETCH = [
-    holding(
-        "what is held counts against the prefetch",
+    kept(
+        "what is kept counts against the prefetch",
         "a few waiting tasks, and the worker receives nothing any more",
-        "holding/held_messages",
-        "                self._prefetch.raise_for(held)\n",
+        "keeping/kept_messages",
+        "                self._prefetch.raise_for(kept)\n",
         "                pass\n",
         f"{HELD}::test_it_is_held_beside_the_prefetch[site]",
     ),
-    holding(
+    kept(
         "the prefetch stays raised",
-        "a worker that held a thousand takes a thousand more than it can run",
-        "holding/prefetch",
-        "            self.decrease()\n            held.raised = False\n",
-        "            held.raised = False\n",
+        "a worker that kept a thousand takes a thousand more than it can run",
+        "keeping/prefetch",
+        "            self.decrease()\n            kept.raised = False\n",
+        "            kept.raised = False\n",
         f"{MESSAGES}::test_each_raises_the_prefetch_until_it_leaves",
     ),
-    holding(
+    kept(
         "what was given back keeps the prefetch raised",
         "it has left by another door",
-        "holding/held_messages",
-        "        for held in late:\n            self._leave(held)\n",
-        "        for held in late:\n            self._messages.discard(held)\n",
+        "keeping/kept_messages",
+        "        for kept in late:\n            self._leave(kept)\n",
+        "        for kept in late:\n            self._messages.discard(kept)\n",
         f"{MESSAGES}::test_what_is_due_later_than_it_may_be_kept_is_given_back",
     ),
-    holding(
+    kept(
         "all that Celery is told to raise is raised",
         "its own bound leaves it as it is, and then it falls below what it was",
-        "holding/prefetch",
+        "keeping/prefetch",
         "        if qos.increment_eventually() == before:\n            return False\n",
         "        qos.increment_eventually()\n",
         f"{MESSAGES}::test_celerys_bound_comes_first",
         f"{MESSAGES}::test_a_prefetch_without_a_bound_stays_so",
     ),
-    holding(
-        "any number is held",
+    kept(
+        "any number is kept",
         "a queue of a million is in one worker's memory",
-        "holding/prefetch",
+        "keeping/prefetch",
         "        if self._raised >= self._most or",
         "        if",
         f"{MESSAGES}::test_the_prefetch_is_raised_up_to_a_bound",
     ),
-    holding(
-        "the bound counts all that were ever held",
-        "after ten thousand a worker holds within its prefetch alone",
-        "holding/prefetch",
+    kept(
+        "the bound counts all that were ever kept",
+        "after ten thousand a worker keeps within its prefetch alone",
+        "keeping/prefetch",
         "        self._raised -= 1\n",
         "",
         f"{MESSAGES}::test_the_prefetch_is_raised_up_to_a_bound",
     ),
-    holding(
+    kept(
         "Celery's bound is another matter",
         "who set it means the memory of a worker",
-        "holding/prefetch",
+        "keeping/prefetch",
         'c.app.conf.get("worker_eta_task_limit") or MAX_RAISED_MESSAGES',
         "MAX_RAISED_MESSAGES",
         f"{MESSAGES}::test_celerys_bound_comes_first_without_celery",
     ),
-    holding(
+    kept(
         "Celery's slow start goes on",
         "it takes the raised value for the full one, and the prefetch is too low for ever",
-        "holding/prefetch",
+        "keeping/prefetch",
         "        self._end_slow_start()\n        qos",
         "        qos",
         f"{MESSAGES}::test_the_slow_start_ends_with_the_first_one",
     ),
-    holding(
+    kept(
         "the slow start ends without its rest",
         "the prefetch stays where it began",
         "celery_internals",
@@ -186,10 +186,10 @@ PREFETCH = [
         "",
         f"{MESSAGES}::test_the_slow_start_ends_with_the_first_one",
     ),
-    holding(
-        "granted messages are held too",
+    kept(
+        "granted messages are kept too",
         "their channel has one place for each process, and none is left for what is granted next",
-        "holding/room",
+        "keeping/redelivery",
         "    return message.channel is c.task_consumer.channel\n",
         "    return True\n",
         f"{MESSAGES}::test_one_that_came_by_another_channel_is_not_held",
@@ -197,18 +197,18 @@ PREFETCH = [
 ]
 
 THREADS = [
-    holding(
+    kept(
         "any thread enters it",
         "the loop goes through them meanwhile",
-        "holding/held_messages",
+        "keeping/kept_messages",
         "        self._in_loop(self._receive)\n",
         "        self._receive()\n",
         f"{MESSAGES}::test_another_thread_only_queues_it",
     ),
-    holding(
+    kept(
         "any timer will do",
         "Celery's thread of timers acknowledges by a connection that the loop reads",
-        "holding/redelivery",
+        "keeping/redelivery",
         "    if not _has_loop(c):\n        return None\n",
         "",
         f"{MESSAGES}::test_a_timer_of_another_thread_holds_nothing",
@@ -216,31 +216,31 @@ THREADS = [
 ]
 
 REQUESTS = [
-    holding(
+    kept(
         "one that cannot be run again takes the others along",
         "its error ends the timer's call",
-        "holding/held_messages",
+        "keeping/kept_messages",
         "        except Exception:\n            if request is not None:\n",
         "        except ZeroDivisionError:\n            if request is not None:\n",
         f"{MESSAGES}::test_one_that_cannot_be_run_again_is_the_brokers",
     ),
-    holding(
+    kept(
         "one that cannot be run again stays",
         "it is in no book of anybody's, until the worker ends",
-        "holding/held_messages",
-        "            held.request.deliver_elsewhere()  # M5\n",
+        "keeping/kept_messages",
+        "            kept.request.deliver_elsewhere()  # M5\n",
         "",
         f"{MESSAGES}::test_one_that_cannot_be_run_again_is_the_brokers",
     ),
-    holding(
+    kept(
         "a process finds that it was revoked",
         "as it would of any other; but it is one more visit to a process",
-        "holding/held_messages",
-        "            if held.request.revoked():  # or",
+        "keeping/kept_messages",
+        "            if kept.request.revoked():  # or",
         "            if False:  # or",
         f"{MESSAGES}::test_one_that_was_revoked_needs_no_process",
     ),
-    holding(
+    kept(
         "each request answers for itself",
         "two answers close the channel",
         "main_process/request",
@@ -248,39 +248,39 @@ REQUESTS = [
         "        fresh._since, fresh._by_tag = self._since, self._by_tag  # noqa: SLF001 - its own\n",
         FRESH,
     ),
-    holding(
+    kept(
         "its place is known by its message",
         "a first message says nothing of it, and the task goes to the end of the line",
         "main_process/request",
-        "        put_held_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above\n",
+        "        put_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above\n",
         "",
         FRESH,
     ),
-    holding(
+    kept(
         "the gate reads the message's header alone",
         "there is none",
         "messages/headers",
-        "    if held:\n",
+        "    if kept:\n",
         "    if False:\n",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
     ),
-    holding(
+    kept(
         "a retry inherits the place",
         "it is another wait, and passes all who came before it",
         "messages/header_names",
-        "OF_ONE_WAIT = (HELD_TICKET, HOLDER,",
+        "OF_ONE_WAIT = (KEPT_TICKET, HOLDER,",
         "OF_ONE_WAIT = (HOLDER,",
         f"{MESSAGES}::test_no_retry_inherits_the_place",
     ),
-    holding(
+    kept(
         "a sender may name a place",
         "any header of ours",
         "messages/header_names",
-        "*(HELD_TICKET, HOLDER,",
+        "*(KEPT_TICKET, HOLDER,",
         "*(HOLDER,",
         f"{MESSAGES}::test_a_place_that_a_sender_wrote_is_ignored",
     ),
-    holding(
+    kept(
         "a countdown that is over still counts",
         "a monitor shows it as planned",
         "main_process/request",
@@ -288,7 +288,7 @@ REQUESTS = [
         "            headers=self._request_dict,\n",
         FRESH,
     ),
-    holding(
+    kept(
         "a revoke ends the process that refused it",
         "its request knows which one it was; but that one runs another task by now",
         "main_process/request",
@@ -296,23 +296,15 @@ REQUESTS = [
         "",
         f"{HELD}::test_a_revoke_that_terminates_ends_no_other[site]",
     ),
-    holding(
-        "what is held is in none of Celery's books",
+    kept(
+        "what is kept is in none of Celery's books",
         "an operator is not told the name of a waiting task",
-        "holding/held_messages",
-        "            state.requests[held.request.id] = held.request  # where Celery's query_task finds it\n",
+        "keeping/kept_messages",
+        "            state.requests[kept.request.id] = kept.request  # where Celery's query_task finds it\n",
         "",
         f"{MESSAGES}::test_it_is_found_by_its_id_while_it_is_held",
     ),
-    holding(
-        "an answer that failed was given",
-        "the message stays with the worker",
-        "holding/broker_reply",
-        "            self._open.restore()\n",
-        "            pass\n",
-        f"{MESSAGES}::test_an_answer_that_failed_is_given_again",
-    ),
-    holding(
+    kept(
         "what only a newer release can run waits here",
         "an old worker takes message after message from the new ones",
         "pool_process/destination",
@@ -320,7 +312,7 @@ REQUESTS = [
         "",
         f"{HELD}::test_what_only_a_newer_release_can_run_goes_back",
     ),
-    holding(
+    kept(
         "while a newer store is not asked it is any store that is away",
         "the circuit breaker says so nine times out of ten",
         "../core/breaker",
@@ -331,116 +323,116 @@ REQUESTS = [
 ]
 
 ENDS = [
-    holding(
+    kept(
         "a shutdown leaves them to kombu",
         "which gives them back when the last running task has ended, in the wrong order",
         "main_process/bootstep",
-        "                held.give_back_all()  # other",
-        "                held.forget()  # other",
+        "                kept.give_back_all()  # other",
+        "                kept.forget()  # other",
         f"{HELD}::test_they_are_given_back_while_other_tasks_run[site]",
     ),
-    holding(
-        "what the loop has not heard of is not held",
+    kept(
+        "what the loop has not heard of is not kept",
         "it is acknowledged by nobody until the connection ends",
-        "holding/held_messages",
+        "keeping/kept_messages",
         "sorted([*self._messages, *self._arrivals],",
         "sorted([*self._messages],",
         f"{MESSAGES}::test_at_the_end_all_are_given_back",
     ),
-    holding(
-        "one is held after the others were forgotten",
+    kept(
+        "one is kept after the others were forgotten",
         "its refusal came late, and nothing knows of it any more",
-        "holding/held_messages",
+        "keeping/kept_messages",
         "        self._redelivery = None\n        self.session.end()\n",
         "        self.session.end()\n",
         f"{MESSAGES}::test_what_a_lost_connection_delivered_is_forgotten",
     ),
-    holding(
-        "they are given back as they were held",
+    kept(
+        "they are given back as they were kept",
         "in the order of their last refusals",
-        "holding/held_messages",
-        "sorted([*self._messages, *self._arrivals], key=lambda held: held.rank)",
+        "keeping/kept_messages",
+        "sorted([*self._messages, *self._arrivals], key=lambda kept: kept.rank)",
         "[*self._messages, *self._arrivals]",
         f"{MESSAGES}::test_they_are_given_back_in_the_order_of_the_line",
     ),
-    holding(
+    kept(
         "a lost connection leaves them",
         "each begins here, and the broker delivers it again",
-        "holding/held_messages",
+        "keeping/kept_messages",
         "        self._messages.clear()\n",
         "        pass\n",
         f"{MESSAGES}::test_what_a_lost_connection_delivered_is_forgotten",
     ),
-    holding(
+    kept(
         "it is forgotten once the connection is closed",
         "the timer may wake while it is being closed",
         "main_process/bootstep",
-        "        held.forget()  # its timer",
+        "        kept.forget()  # its timer",
         "        pass  # its timer",
         f"{MESSAGES}::test_it_is_forgotten_before_the_connection_is_closed",
     ),
 ]
 
 GIVEN_BACK = [
-    holding(
+    kept(
         "the first one is pushed first",
         "then it is taken last",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "list(delivered.items())[::-1]\n",
         "list(delivered.items())\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
     ),
-    holding(
+    kept(
         "they go behind the queue",
         "as a new message does",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         '        redis.call("RPUSH",',
         '        redis.call("LPUSH",',
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
     ),
-    holding(
+    kept(
         "Redis forgets a message that it had no room for",
         "it is taken out first, and the server is full",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         '        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 3])], ARGV[n + 4])\n'
         '        redis.call("HDEL", KEYS[1], ARGV[n])\n',
         '        redis.call("HDEL", KEYS[1], ARGV[n])\n'
         '        redis.pcall("RPUSH", KEYS[tonumber(ARGV[n + 3])], ARGV[n + 4])\n',
         f"{REDELIVERY}::test_a_full_redis_loses_none",
     ),
-    holding(
+    kept(
         "what another worker has restored is restored again",
         "it runs twice",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         'ours and redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then\n',
         "ours then\n",
         f"{REDELIVERY}::test_what_was_restored_meanwhile_is_not_copied",
     ),
-    holding(
+    kept(
         "its time is left behind",
         "kombu looks for it for ever",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         '        redis.call("ZREM", KEYS[2], ARGV[n])\n',
         "",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
     ),
-    holding(
+    kept(
         "kombu puts the prefix before each key",
         "not of the commands that it does not know",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "        channel.global_keyprefix + key for key",
         "        key for key",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first[with a key prefix]",
     ),
-    holding(
+    kept(
         "the queue has no prefix",
         "the message goes to a list that nobody reads",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "                queue = channel.global_keyprefix + found[0]\n",
         "                queue = found[0]\n",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first[with a key prefix]",
     ),
-    holding(
+    kept(
         "all priorities are one",
         "an urgent task comes back as any other",
         "celery_internals",
@@ -448,63 +440,63 @@ GIVEN_BACK = [
         "    name: str = queue\n",
         f"{REDELIVERY}::test_redis_keeps_priorities",
     ),
-    holding(
+    kept(
         "it was never delivered before",
         "its ticket is looked for only if it was",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         '        raw["properties"]["delivery_info"]["redelivered"] = True\n',
         "",
         f"{REDELIVERY}::test_redis_delivers_the_first_one_first",
     ),
-    holding(
+    kept(
         "kombu still counts it",
         "against the prefetch; and restores it once more at the end",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "    return gone + arguments[::5]\n",
         "    return gone\n",
         f"{REDELIVERY}::test_they_count_against_no_prefetch",
     ),
-    holding(
+    kept(
         "kombu still counts what another worker has restored",
         "against the prefetch, for as long as the connection lives",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "    return gone + arguments[::5]\n",
         "    return arguments[::5]\n",
         f"{REDELIVERY}::test_they_count_against_no_prefetch",
     ),
-    holding(
+    kept(
         "a queue is always there",
         "one message without a queue, and none is given back",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "    if len(queues) != 1:\n        return None\n",
         "",
         f"{REDELIVERY}::test_a_message_whose_queue_is_gone_holds_up_no_other",
     ),
-    holding(
+    kept(
         "any message can be given back",
         "kombu restores it through its exchange, into each queue that is bound",
-        "holding/redis_redelivery",
+        "keeping/redis_redelivery",
         "        if exchange and len(",
         "        if False and len(",
         f"{REDELIVERY}::test_redis_takes_what_belongs_into_one_queue",
     ),
-    holding(
-        "quorum queues hold",
+    kept(
+        "quorum queues keep",
         "their prefetch cannot be raised, and they count deliveries",
-        "holding/redelivery",
+        "keeping/redelivery",
         " and detect_quorum_queues(c.app, driver)[0]:",
         " and not c:",
         f"{REDELIVERY}::test_brokers",
     ),
-    holding(
+    kept(
         "RabbitMQ drops what it is given back",
         "reject without requeue is a nack",
-        "holding/amqp_redelivery",
+        "keeping/redelivery",
         "requeue=True)",
         "requeue=False)",
         f"{REDELIVERY}::test_rabbitmq_delivers_the_first_one_first",
     ),
-    holding(
+    kept(
         "nothing can be switched off",
         "a setting that does nothing",
         "main_process/bootstep",
