@@ -7,7 +7,7 @@ ARGS ?=
 # Tests that run at once, each group with servers of its own; most of their time they wait for processes.
 JOBS ?= 6
 QUICK := tests/core tests/semaphore tests/task tests/worker/test_celery_internals.py \
-  tests/worker/holding/test_session.py tests/worker/holding/test_held_messages.py \
+  tests/worker/keeping/test_session.py tests/worker/keeping/test_kept_messages.py \
   tests/worker/messages/test_waiting.py tests/worker/permits/test_ledger.py \
   tests/stores/test_conformance.py::TestMemoryStore tests/stores/test_conformance.py::TestValkeyStore
 BIN := $(VENV)/bin
