@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings as project_settings
-from django.core.checks import CheckMessage, Error, Warning as Doubt, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, register
 
 from ..core.facts import DescribedStore
 from ..core.store import Store
@@ -27,7 +28,7 @@ def check_project(**_: Any) -> list[CheckMessage]:
     try:
         app = celery_app()
     except ConfigurationError as error:
-        return [Doubt(str(error), hint=f"See {GUIDE}", id=f"{TAG}.W001")]
+        return [checks.Warning(str(error), hint=f"See {GUIDE}", id=f"{TAG}.W001")]
     return [*_unread(app), *_settings(app), *_tasks(app)]
 
 
@@ -45,10 +46,10 @@ def check_store(**_: Any) -> list[CheckMessage]:
         warnings = [*store.check(parks=parks)]
         if parks or WaitingPlace(app, settings, store).parks() or is_local(settings.url):
             warnings += _notes(store)
-        return [Doubt(said, id=f"{TAG}.W004") for said in warnings]
+        return [checks.Warning(said, id=f"{TAG}.W004") for said in warnings]
     except StoreUnavailable as error:
         waits = f"limited tasks wait until the store of semaphores can be reached: {error}"
-        return [Doubt(waits, hint=_hint("semaphore_url"), id=f"{TAG}.W005")]
+        return [checks.Warning(waits, hint=_hint("semaphore_url"), id=f"{TAG}.W005")]
     except ConfigurationError as error:
         return [Error(str(error), id=f"{TAG}.E003")]
     finally:
@@ -66,7 +67,7 @@ def _unread(app: Any) -> Iterator[CheckMessage]:
         if not name.startswith("CELERY_SEMAPHORE_") or getattr(project_settings, name) is None:
             continue
         if app.conf.get(name.removeprefix("CELERY_").lower()) is None and name not in app.conf:
-            yield Doubt(
+            yield checks.Warning(
                 f"{name} is set, but the Celery app {app.main!r} does not read it.",
                 hint="Call app.config_from_object('django.conf:settings', namespace='CELERY').",
                 id=f"{TAG}.W002",
@@ -89,9 +90,9 @@ def _tasks(app: Any) -> Iterator[CheckMessage]:
         yield Error(str(error), id=f"{TAG}.E002")
     except Exception as error:  # noqa: BLE001 - a module of tasks may do anything; `migrate` must go on
         said = f"the tasks could not be imported, and are not checked: {error!r}"
-        yield Doubt(said, id=f"{TAG}.W006")
+        yield checks.Warning(said, id=f"{TAG}.W006")
     else:
-        yield from (Doubt(said, id=f"{TAG}.W003") for said in warnings_of(tasks))
+        yield from (checks.Warning(said, id=f"{TAG}.W003") for said in warnings_of(tasks))
 
 
 def _patient(app: Any) -> Settings:

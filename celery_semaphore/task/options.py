@@ -244,7 +244,7 @@ def _refuse_strategy(task: type[DeclaredTask]) -> None:
         named = getattr(task.Strategy, "__qualname__", repr(task.Strategy))
         msg = (
             f"task {task.name}: semaphore={task.semaphore!r} would not limit it: its class has a Strategy of its own,"
-            f" {named}, which runs its messages past the place where a permit is acquired. Drop semaphore= and use a"
+            f" {named}, which runs its messages past the step that acquires a permit. Drop semaphore= and use a"
             " Semaphore inside its body, or let it send tasks that are limited."
         )
         raise ConfigurationError(msg)

@@ -108,11 +108,11 @@ class Limiter:
 
     def comes_back_to(self, queue: str) -> str:
         """Return the queue by which a message of this queue comes back with a permit."""
-        return granted_queue(queue) if queue in self.worker.granted else queue
+        return granted_queue(queue) if queue in self.worker.homes else queue
 
     def home_of(self, queue: str) -> str:
         """Return the queue that a granted queue belongs to; for any other queue, return that queue."""
-        return home_queue(queue, self.worker.granted)
+        return home_queue(queue, self.worker.homes)
 
     def drain(self) -> bool:
         """Read the notes of the pool's processes, and return whether there was one."""
@@ -182,9 +182,9 @@ class Limiter:
         self.sweeper = Sweeper(
             self._store,
             self.mover.bring_back,
-            self._sessions,
-            self._watch,
-            self._say_queues,
+            sessions=self._sessions,
+            also=self._watch,
+            say=self._say_queues,
         )
 
     def _store(self) -> Store:

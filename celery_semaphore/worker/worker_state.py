@@ -44,7 +44,7 @@ class WorkerState:
     metrics: Metrics | None = None  # if they are on
     declare: Callable[[Store], object] = declare_nothing  # the limits of its tasks
     saturation: SaturationWatch = field(default_factory=SaturationWatch)
-    granted: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
+    homes: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now
     # Counts each connect and each loss of the connection to the broker. It never begins anew, not even with the next
     # worker in this process: a message of an older connection must not go back.

@@ -161,7 +161,7 @@ SESSIONS = [
         "a busy worker is granted to",
         "its permits idle until it has a process, and other workers have some",
         "worker/keeping/session",
-        "        if self.unstarted.is_stuck():\n",
+        "        if self.unstarted.have_waited(GRANT_S):\n",
         "        if False:\n",
         f"{SESSION}::test_a_session_sleeps_while_no_process_is_free",
     ),

@@ -174,7 +174,7 @@ PREFETCH = [
         "Celery's slow start goes on",
         "it takes the raised value for the full one, and the prefetch is too low for ever",
         "keeping/prefetch",
-        "        self._end_slow_start()\n        qos",
+        "        restore_prefetch_now(self._c)\n        qos",
         "        qos",
         f"{MESSAGES}::test_the_slow_start_ends_with_the_first_one",
     ),

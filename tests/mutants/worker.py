@@ -174,7 +174,7 @@ RELEASING = [
         "a shutdown does not wait for its releases",
         "daemon threads end with the process",
         "worker/main_process/bootstep",
-        "        limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))\n",
+        "        self.limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))\n",
         "        pass\n",
         "tests/worker/main_process/test_bootstep.py::test_the_last_step_waits_for_releases",
     ),

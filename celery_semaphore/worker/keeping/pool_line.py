@@ -11,7 +11,7 @@ from typing import Any
 
 from celery.worker import state
 
-from ...core.session import GRANT_S, HeldWait
+from ...core.session import HeldWait
 from ...task.celery_types import Consumer
 from ...task.protocols import KeptRequest
 from ..celery_internals import requests_for_pool
@@ -32,13 +32,13 @@ def goes_first(c: Consumer, hand_over: Callable[[], object]) -> None:
     hand_over()
     if len(waiting) == before:
         return
-    entry, place = waiting.pop(), before
-    while place and _lets_pass(c, _request(waiting[place - 1])):
-        place -= 1
-    if place < before:
-        first = _request(waiting[place])
+    entry, at = waiting.pop(), before
+    while at and _lets_pass(c, _request(waiting[at - 1])):
+        at -= 1
+    if at < before:
+        first = _request(waiting[at])
         first.let_pass = getattr(first, "let_pass", 0) + 1
-    waiting.insert(place, entry)
+    waiting.insert(at, entry)
 
 
 def waiting_by(c: Consumer, channel: Any) -> list[Any]:
@@ -50,9 +50,9 @@ def waiting_by(c: Consumer, channel: Any) -> list[Any]:
 def leaves(c: Consumer, request: object) -> None:
     """Take a request out of the line, so that no process gets it."""
     waiting = requests_for_pool(c)
-    for place, entry in enumerate(waiting):
+    for at, entry in enumerate(waiting):
         if _request(entry) is request:
-            del waiting[place]
+            del waiting[at]
             return
 
 
@@ -106,10 +106,6 @@ class Unstarted:
         for _, request, _ in self.now().values():
             if request.is_unstarted:
                 request.revoked_in_line()
-
-    def is_stuck(self) -> bool:
-        """Return whether a granted request has waited for a process for longer than a grant lasts."""
-        return self.have_waited(GRANT_S)
 
     def have_waited(self, seconds: float) -> bool:
         """Return whether a granted request has waited for a process for so long."""

@@ -104,7 +104,9 @@ class Prefetch:
         """Let the broker deliver one message more, and return whether it will."""
         if self._raised >= self._most or self._is_restrained():
             return False
-        self._end_slow_start()
+        # After a lost connection Celery begins with a lower value, and raises it with each acknowledgement. It would
+        # take a value that already counts kept messages for the full one, which would fall to one when they leave.
+        restore_prefetch_now(self._c)
         qos = self._c.qos
         # Celery's own bound, or a prefetch of 0, leaves the value unchanged: lowering it later would starve the worker.
         before = qos.value
@@ -126,14 +128,6 @@ class Prefetch:
         if self._raised < self._fewer or time.monotonic() >= self._fewer_until:
             return False
         return len(state.reserved_requests) >= pool_size(self._c.pool)
-
-    def _end_slow_start(self) -> None:
-        """Restore the full prefetch after a lost connection, before it is raised.
-
-        Celery begins with a lower value, and raises it with each acknowledgement. It would take a value that already
-        counts kept messages for the full prefetch, which would fall to one when they leave.
-        """
-        restore_prefetch_now(self._c)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class AmqpRedelivery:
         self,
         errors: tuple[type[Exception], ...],
         put_back: PutBackCall,
-        lengths: QueueLengths = QueueLengths(),  # noqa: B008 - it is frozen
+        lengths: QueueLengths,
     ) -> None:
         self._errors = errors
         self._put_back = put_back

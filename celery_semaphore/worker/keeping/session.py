@@ -168,7 +168,7 @@ class Session:
         if self._missed:
             self._granted = set()
             self._visit_loop()  # revoked tasks must end even without an answer
-        if self.unstarted.is_stuck():
+        if self.unstarted.have_waited(GRANT_S):
             if not self._asleep:
                 self._sleep()
             return BUSY_S, 0.0

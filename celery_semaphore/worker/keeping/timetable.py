@@ -49,7 +49,7 @@ class Timetable:
         self._wakes_at = inf
 
     def tidy(self, messages: set[KeptMessage]) -> None:
-        """Drop old entries once they are the larger part: each keeps its message in memory, perhaps for an hour."""
+        """Drop old entries once they are the larger part: each refers to its message, perhaps for an hour."""
         if len(self._entries) > 2 * len(messages) + FEW:
             self._entries = [each for each in self._entries if each[2] in messages]
             heapify(self._entries)

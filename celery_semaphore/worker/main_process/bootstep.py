@@ -59,16 +59,16 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
 
     def __init__(self, parent: WorkController, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
-        refuse_unlimited(parent.app.tasks.values())  # before an error that follows from it
+        tasks, prefork = parent.app.tasks.values(), forks(parent)
+        refuse_unlimited(tasks)  # before an error that follows from it
         self.limiter = limiter_of(parent.app)
-        prefork = forks(parent)
-        check_processes(parent, self.limiter.settings)
-        tasks, settings = parent.app.tasks.values(), self.limiter.settings
+        settings = self.limiter.settings
+        check_processes(parent, settings)
         check_tasks(tasks, settings, prefork=prefork)
         policies = policies_of(tasks, settings)
-        for doubt in (*warnings_of(tasks), *length_warnings(parent.app)):
-            logger.warning(doubt)
-        if self.limiter.settings.track_waiting and not can_track(parent.app.backend):
+        for warning in (*warnings_of(tasks), *length_warnings(parent.app)):
+            logger.warning(warning)
+        if settings.track_waiting and not can_track(parent.app.backend):
             logger.warning(UNTRACKED)
         self.limiter.worker.metrics = metrics_of(self.limiter, tasks)
         # Before the pool's processes, which inherit the name.
@@ -121,10 +121,10 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
 
     def __init__(self, c: Consumer, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
+        self.limiter = limiter = limiter_of(c.app)
         # Celery has no signal for a lost connection, and closes it before it stops the steps.
         close_lost = c.on_connection_error_after_connected
-        c.on_connection_error_after_connected = partial(_close_lost, c, close_lost)
-        limiter = limiter_of(c.app)
+        c.on_connection_error_after_connected = partial(_close_lost, c, limiter, close_lost)
         if limiter.settings.granted_queues:
             self.granted = GrantedQueues(c, limiter)
         # Last, for the granted queue of a queue that is added must be consumed by then.
@@ -135,8 +135,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
 
     def start(self, c: Consumer) -> None:
         """Keep messages and consume granted queues on the connection that was just made."""
-        limiter = limiter_of(c.app)
-        worker = limiter.worker
+        limiter, worker = self.limiter, self.limiter.worker
         worker.connections += 1
         worker.consumer = c.task_consumer
         buffer_refusals(c)
@@ -168,7 +167,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
 
     def stop(self, c: Consumer) -> None:
         """Let go of what the connection delivered: it is lost or about to be closed, and nothing can be acked after."""
-        limiter = limiter_of(c.app)
+        limiter = self.limiter
         ends = c.blueprint.state != bootsteps.RUN  # any shutdown, as opposed to a reconnect
         if ends:
             limiter.queues.leave()
@@ -192,16 +191,15 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             if ends:
                 # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
-                limiter.mover.empty(limiter.worker.granted)  # while tasks still run here
+                limiter.mover.empty(limiter.worker.homes)  # while tasks still run here
             limiter.worker.connections += 1
 
-    def shutdown(self, c: Consumer) -> None:
+    def shutdown(self, _c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
         if self.kept is not None:
             self.kept.session.join(SHUTDOWN_TIMEOUT_S)
-        limiter = limiter_of(c.app)
-        limiter.queues.join(FAREWELL_S)
-        limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
+        self.limiter.queues.join(FAREWELL_S)
+        self.limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
 
 
 def _longest_flush(warm: float) -> float:
@@ -224,7 +222,7 @@ def _connected(c: Consumer, limiter: Limiter) -> None:
 def _consumed(c: Consumer, limiter: Limiter) -> set[str]:
     """Return the queues that the worker consumes at this moment, granted queues included. For any thread."""
     homes = set() if c.task_consumer is None else set(tags_by_queue(c.task_consumer))
-    return homes | {granted_queue(name) for name in homes & limiter.worker.granted}
+    return homes | {granted_queue(name) for name in homes & limiter.worker.homes}
 
 
 def _then_say(limiter: Limiter, change: Callable[..., None]) -> Callable[..., None]:
@@ -237,9 +235,10 @@ def _then_say(limiter: Limiter, change: Callable[..., None]) -> Callable[..., No
     return change_and_say
 
 
-def _close_lost(c: Consumer, close: Callable[[Exception], None], error: Exception) -> None:
+def _close_lost(
+    c: Consumer, limiter: Limiter, close: Callable[[Exception], None], error: Exception
+) -> None:
     """Close a connection that is lost, as Celery does."""
-    limiter = limiter_of(c.app)
     limiter.queues.disconnected()  # before its consumer forgets its queues
     worker = limiter.worker
     worker.connections += 1  # so that nothing more of it is published: the broker delivers it again

@@ -23,12 +23,12 @@ def watch_discards(c: Consumer, limiter: Limiter) -> None:
     c.on_invalid_task = partial(_end_after, limiter, 1, c.on_invalid_task)
 
 
-def _end_after(limiter: Limiter, place: int, discard: Callable[..., object], *call: Any) -> None:
-    """Discard a message, the argument at this ``place``, then give the permit that is kept for it to the next."""
+def _end_after(limiter: Limiter, at: int, discard: Callable[..., object], *call: Any) -> None:
+    """Discard a message, which is the argument number ``at``, then give the permit that is kept for it to the next."""
     try:
         discard(*call)
     finally:
-        message: TaskMessage = call[place]
+        message: TaskMessage = call[at]
         headers = message.headers or {}
         if grant := grant_of(headers.get(TICKET), str(headers.get("id"))):
             limiter.process.releaser.release(*grant)

@@ -47,7 +47,7 @@ class GrantedQueues:
             if granted_queue(name) not in homes
         }
         allowed = permitted(c, wanted.values())
-        self._limiter.worker.granted = frozenset(
+        self._limiter.worker.homes = frozenset(
             name for name, queue in wanted.items() if queue in allowed
         )
         # A loop without a hub does not call consume(): there the worker's own consumer has the granted queues, too.
@@ -88,11 +88,11 @@ class GrantedQueues:
         if (
             home is None
             or name in queues.consume_from
-            or home_queue(queue, limiter.worker.granted) != queue
+            or home_queue(queue, limiter.worker.homes) != queue
         ):
             return
         for allowed in permitted(self._c, [queue_beside(home)]):
-            limiter.worker.granted |= {queue}
+            limiter.worker.homes |= {queue}
             if not self._consumer.consuming_from(name):
                 self._consumer.add_queue(allowed)
                 self._consumer.consume()
@@ -102,7 +102,7 @@ class GrantedQueues:
         home = self._c.app.amqp.queues.aliases.get(queue)
         name = queue if home is None else home.name
         self._remove(queue)
-        if name in self._limiter.worker.granted:
+        if name in self._limiter.worker.homes:
             self._consumer.cancel_by_queue(granted_queue(name))
             self._limiter.mover.empty([name])
 

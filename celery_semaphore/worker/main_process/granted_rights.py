@@ -53,7 +53,7 @@ def _advice(connection: Any, queue: Queue, error: Any) -> str:
 
 
 def _try(connection: Any, queue: Queue, *, reads: bool) -> None:
-    """Declare the queue, and read from it; what is read goes back to its place with the channel."""
+    """Declare the queue, and read from it; what is read goes back into its queue with the channel."""
     with connection.channel() as channel:
         bound = queue(channel)
         bound.declare()

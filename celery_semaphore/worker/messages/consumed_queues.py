@@ -24,7 +24,7 @@ from .hourly_warnings import HourlyWarnings
 
 logger = logging.getLogger(__name__)
 
-REMEMBERED_S = 1.0  # how long an answer of the store holds: a busy sender must not ask for each
+ANSWER_LASTS_S = 1.0  # how long an answer of the store counts: a busy sender must not ask for each
 
 
 class ConsumedQueues:
@@ -101,7 +101,7 @@ class ConsumedQueues:
         if unknown := others - self._answers.keys():
             stored = self._stored(unknown)
             found = {stored[name] for name in self._store().unconsumed(stored)}
-            known_until = now + REMEMBERED_S
+            known_until = now + ANSWER_LASTS_S
             self._answers |= {queue: (known_until, queue in found) for queue in unknown}
         return frozenset(queue for queue in others if self._answers[queue][1])
 

@@ -6,7 +6,7 @@ import time
 from logging import Logger
 
 SILENCE_S = 3600.0  # between two warnings of one reason
-MOST = 1000  # reasons that are remembered: a process may run for months
+MOST = 1000  # reasons that are noted: a process may run for months
 
 
 class HourlyWarnings:

@@ -31,7 +31,7 @@ def publish_arguments(
     headers = _undelayed(message.headers)
     # kombu has decompressed the body already: it must be compressed again.
     compression = headers.pop("compression", None)
-    # No eta without a delay: a worker with a late clock would hold the message, while a permit is reserved for it.
+    # No eta without a delay: a worker with a late clock would keep the message, while a permit is reserved for it.
     due = datetime.now(UTC) + timedelta(seconds=delay)
     headers["eta"] = due.isoformat() if delay > 0 else None
     headers[TICKET] = header

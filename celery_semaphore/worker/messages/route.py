@@ -38,8 +38,8 @@ class Route:
 def route_to(app: Celery, queue: str, delay: float, driver: str) -> Route:
     """Return the route by which a message reaches this queue after ``delay`` seconds."""
     if delay >= 1 and detect_quorum_queues(app, driver)[0]:
-        # With quorum queues a worker cannot raise its prefetch for messages that it holds. So the broker keeps the
-        # message for the whole seconds of the delay, and the worker holds it for the rest.
+        # With quorum queues a worker cannot raise its prefetch for messages that it keeps. So the broker keeps the
+        # message for the whole seconds of the delay, and the worker keeps it for the rest.
         key = calculate_routing_key(int(delay), _key(queue))
         return Route(level_name(MAX_LEVEL), key, delayed=queue)
     return Route("", queue)

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 EACH_S = 60.0  # between two lines about one semaphore
 KEYS = 100  # of a semaphore that are counted; one call of a store counts more
-SEMAPHORES = 1000  # names that are remembered: a sender may invent them
+SEMAPHORES = 1000  # names that are noted: a sender may invent them
 
 
 @dataclass(slots=True)

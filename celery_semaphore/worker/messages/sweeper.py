@@ -30,9 +30,10 @@ class Sweeper:
         self,
         store: Callable[[], Store],
         found: Callable[[Outgoing], None],
-        sessions: Callable[[], int] = lambda: 1,
-        also: Callable[[], object] = lambda: None,
-        say: Callable[[], object] = lambda: None,
+        *,
+        sessions: Callable[[], int],
+        also: Callable[[], object],
+        say: Callable[[], object],
     ) -> None:
         self._store = store
         self._found = found

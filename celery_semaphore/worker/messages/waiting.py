@@ -40,7 +40,7 @@ class MoveJob:
     """Moves the message of a refused request away; a subclass says where to."""
 
     urgent = False
-    doing: ClassVar[str]  # for the log, with a place for the task's id
+    doing: ClassVar[str]  # for the log, with a field for the task's id
     request: TaskRequest
     longest: float  # seconds for which the message stays unacknowledged if it cannot go
 
@@ -53,7 +53,7 @@ class MoveJob:
         """Return whether a message that cannot go yet stays unacknowledged, for ``longest`` seconds.
 
         Each return is a delivery, and a quorum queue drops a message after twenty. But RabbitMQ closes a worker's
-        channel if it holds one for too long (``consumer_timeout``); Celery then ends it. One without a route is
+        channel if it keeps one for too long (``consumer_timeout``); Celery then ends it. One without a route is
         returned at once.
         """
         return tried_for < self.longest and not isinstance(error, Unroutable)

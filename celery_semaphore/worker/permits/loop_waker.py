@@ -1,7 +1,7 @@
 """LoopWaker: wake a worker's event loop at once.
 
 An acknowledgement from another thread is only queued for the loop, which may sleep for long. Until it wakes, the broker
-counts the message as unacknowledged, and delivers no other in its place.
+counts the message as unacknowledged, and delivers no other instead.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def test_it_is_received_and_refused_once(broker: Site, name: str) -> None:
 
 
 @valkey_only
-@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("keep", [True, False])
 def test_waiting_costs_the_broker_no_message(site: Site, keep: bool) -> None:
     """By the server's own statistics, while the worker asks the store for the grants; published ones cost some."""
     worker = site.start(concurrency=2, conf=OFTEN | {"semaphore_hold": keep})

@@ -451,10 +451,10 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     lost = SimpleNamespace(note=lambda *_: order.append("noted"))
     worker = SimpleNamespace(kept=kept, lost=lost, connections=0)
     queues = SimpleNamespace(disconnected=lambda: None)
-    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker, queues=queues))
+    limiter: Any = SimpleNamespace(worker=worker, queues=queues)
     connection = SimpleNamespace(transport=SimpleNamespace(channels=()))
-    c = SimpleNamespace(app=app, connection=connection)
-    _close_lost(c, lambda _: order.append("closed"), OSError("lost"))
+    c = SimpleNamespace(connection=connection)
+    _close_lost(c, limiter, lambda _: order.append("closed"), OSError("lost"))
     assert order == ["forgotten", "noted", "closed"]
     assert worker.connections == 1
 

@@ -14,6 +14,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from celery_semaphore.worker.keeping.kept_message import KeptMessage
+from celery_semaphore.worker.keeping.prefetch import QueueLengths
 from celery_semaphore.worker.keeping.redelivery import (
     AmqpRedelivery,
     QuorumRedelivery,
@@ -182,7 +183,7 @@ def test_without_acknowledgements_redis_takes_nothing(valkey: ValkeyServer) -> N
 @pytest.mark.rabbitmq
 def test_rabbitmq_delivers_the_first_one_first(rabbitmq_url: str) -> None:
     with received(rabbitmq_url, list(range(50))) as (_, messages):
-        redelivery = AmqpRedelivery((), put_back)
+        redelivery = AmqpRedelivery((), put_back, QueueLengths())
         assert redelivery.takes(messages[0])
         redelivery.give_back(waiting(messages))
     assert [each.payload for each in drained(rabbitmq_url, 50)] == list(range(50))
@@ -221,4 +222,4 @@ def test_brokers(driver: str, conf: dict[str, Any], kind: Callable[..., Any]) ->
 def test_half_of_the_prefetch_of_a_quorum_queue_is_held(prefetch: int, window: int) -> None:
     """It cannot be raised; 0 stands for no bound."""
     assert QuorumRedelivery(prefetch, put_back).window == window
-    assert AmqpRedelivery((), put_back).window is RedisRedelivery().window is None
+    assert AmqpRedelivery((), put_back, QueueLengths()).window is RedisRedelivery().window is None

@@ -180,6 +180,6 @@ def test_a_connection_that_cannot_be_read_is_closed_all_the_same() -> None:
     lost = OSError("lost")
     worker = SimpleNamespace(kept=None, lost=SimpleNamespace(note=lambda *_: None), connections=0)
     queues = SimpleNamespace(disconnected=lambda: None)
-    app = SimpleNamespace(_semaphore_limiter=SimpleNamespace(worker=worker, queues=queues))
-    _close_lost(SimpleNamespace(app=app, connection=Unreadable()), closed.append, lost)
+    limiter: Any = SimpleNamespace(worker=worker, queues=queues)
+    _close_lost(SimpleNamespace(connection=Unreadable()), limiter, closed.append, lost)
     assert closed == [lost]

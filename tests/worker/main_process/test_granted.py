@@ -86,10 +86,9 @@ def test_what_goes_back_is_waited_for_in_bounds(
         queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
         sweeper=SimpleNamespace(soon=lambda: None),
         close=lambda _timeout, *, flush: waited.append(flush),
-        worker=SimpleNamespace(connections=1, granted=frozenset()),
+        worker=SimpleNamespace(connections=1, homes=frozenset()),
     )
-    monkeypatch.setattr(bootstep, "limiter_of", lambda _app: limiter)
-    step: Any = SimpleNamespace(granted=None, held=None)
+    step: Any = SimpleNamespace(limiter=limiter, granted=None, kept=None)
     c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
     bootstep.SemaphoreConsumerStep.stop(step, c)
     bootstep.SemaphoreConsumerStep.shutdown(step, c)

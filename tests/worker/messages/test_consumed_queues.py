@@ -122,7 +122,7 @@ def test_an_answer_holds_for_a_second(
     assert queues.unconsumed(["a", "b", "c"]) == {"a", "c"}
     assert store.asked == [{"a", "b"}, {"c"}]
     store.consume("another", ["a"], ["b"])
-    now[0] += consumed_queues.REMEMBERED_S
+    now[0] += consumed_queues.ANSWER_LASTS_S
     assert queues.unconsumed(["a", "b"]) == {"b"}
 
 

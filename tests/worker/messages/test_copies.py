@@ -321,13 +321,13 @@ def test_a_parked_wait_ends_when_it_expires(
 
 
 def test_a_retry_goes_to_its_own_queue(app: Celery) -> None:
-    limiter_of(app).worker.granted = frozenset({"celery"})
+    limiter_of(app).worker.homes = frozenset({"celery"})
     request = request_of(limited(app), "celery.granted")
     assert request.delivery_info["routing_key"] == "celery"
 
 
 def test_who_waits_again_goes_to_its_own_queue(app: Celery) -> None:
-    limiter_of(app).worker.granted = frozenset({"celery"})
+    limiter_of(app).worker.homes = frozenset({"celery"})
     task = limited(app)
     assert request_of(task, "celery.granted").came_from() == "celery"
     assert request_of(task, "other.granted").came_from() == "other.granted", "it is the user's"
@@ -336,6 +336,6 @@ def test_who_waits_again_goes_to_its_own_queue(app: Celery) -> None:
 def test_who_is_granted_comes_by_a_queue_that_is_consumed(app: Celery) -> None:
     limiter = limiter_of(app)
     assert limiter.comes_back_to("celery") == "celery"
-    limiter.worker.granted = frozenset({"celery"})
+    limiter.worker.homes = frozenset({"celery"})
     assert limiter.comes_back_to("celery") == "celery.granted"
     assert limiter.comes_back_to("other") == "other"

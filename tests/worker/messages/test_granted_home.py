@@ -87,7 +87,7 @@ class Broker:
     def __init__(self, app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
         self.did: list[Any] = []
         limiter = limiter_of(app)
-        limiter.worker.granted = frozenset({"celery"})
+        limiter.worker.homes = frozenset({"celery"})
         monkeypatch.setattr(limiter.mover, "put_back", lambda _, *put: self.did.append(put))
         self.releaser = limiter.process.releaser
 

@@ -30,6 +30,7 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
 
+from ..requests import nothing
 from .test_waiting import SENT, Store, a_message, parked, published, three_granted
 
 ONE_HANDED_ON = HandedOn(frozenset({"one"}), frozenset({"a wait"}))
@@ -208,9 +209,13 @@ def store() -> Store:
     return Store()
 
 
+def sweeper_of(store: Store, found: list[Any]) -> Sweeper:
+    return Sweeper(lambda: store, found.append, sessions=lambda: 1, also=nothing, say=nothing)
+
+
 def test_a_sweep_looks_for_the_revoked(store: Store, revoked: Any) -> None:
     found: list[Any] = []
-    sweeper = Sweeper(lambda: store, found.append)
+    sweeper = sweeper_of(store, found)
     store.set_limit(0, "one")
     parked(store, "b")
     sweeper.sweep()
@@ -231,7 +236,7 @@ def test_a_sweep_looks_for_the_revoked(store: Store, revoked: Any) -> None:
 def test_a_sweep_finds_what_nobody_sent(store: Store) -> None:
     found: list[Any] = []
     three_granted(store)
-    Sweeper(lambda: store, found.append).sweep()
+    sweeper_of(store, found).sweep()
     assert found == [{"one"}]
 
 
