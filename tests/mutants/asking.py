@@ -407,7 +407,7 @@ HELD_MESSAGES = [
         "what has left stays in the timetable",
         "with its message, until half of the visibility timeout is over",
         "worker/keeping/timetable",
-        "        if len(self._entries) > 2 * len(messages) + FEW:\n",
+        "        if len(self._entries) > 2 * len(messages) + OLD_ENTRIES:\n",
         "        if False:\n",
         f"{MESSAGES}::test_what_has_left_is_not_kept_until_it_would_act",
     ),

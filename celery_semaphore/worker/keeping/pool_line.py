@@ -17,7 +17,7 @@ from ...task.protocols import KeptRequest
 from ..celery_internals import requests_for_pool
 
 MOST_AHEAD = 10  # granted requests that go before one of the others
-LEAST = 16  # short tasks end faster than the next question tells of grants
+LEAST_GRANTS = 16  # short tasks end faster than the next question tells of grants
 Begun = tuple[HeldWait, KeptRequest, float]  # the wait, its fresh request, and the monotonic time
 
 
@@ -72,7 +72,7 @@ def _has_grant(c: Consumer, request: Any) -> bool:
 
 
 class Unstarted:
-    """Keeps the waits that began. The loop adds and the session's thread reads, by atomic operations without a lock."""
+    """Has the waits that began. The loop adds and the session's thread reads, by atomic operations without a lock."""
 
     def __init__(self) -> None:
         self._begun: dict[str, Begun] = {}
@@ -125,7 +125,7 @@ class Room:
 
     def size(self) -> int:
         """Return how many grants, which no process has taken up yet, the worker can use now."""
-        return max(2 * self._processes(), LEAST)
+        return max(2 * self._processes(), LEAST_GRANTS)
 
     def opened(self, granted: int) -> bool:
         """Return whether half of it is free again, after an answer that left none: waits may have been passed over."""

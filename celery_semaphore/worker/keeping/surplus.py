@@ -29,8 +29,10 @@ CROWDED_S = (
 )
 BEGINS_S = 0.02  # a granted task that waits for less is about to begin
 PAUSE_S = 1.0  # between two returns: other workers need a moment to take them
-LEAST = 4  # the waits that any worker keeps: its next tasks, while others take what it gives back
-AT_ONCE = 200  # messages that go back in one turn of the loop
+LEAST_WAITS = (
+    4  # the waits that any worker keeps: its next tasks, while others take what it gives back
+)
+RETURNED_AT_ONCE = 200  # messages that go back in one turn of the loop
 
 
 class Surplus:
@@ -62,7 +64,7 @@ class Surplus:
         ):
             return
         self._returned_at = now
-        most = max(2 * pool_size(self._c.pool), LEAST)
+        most = max(2 * pool_size(self._c.pool), LEAST_WAITS)
         self._prefetch.restrain(most, self._session.lease)
         waits = [kept for kept in messages if kept.wait is not None]
         if len(waits) <= most:
@@ -84,6 +86,6 @@ class Surplus:
 
     def _give_back_last(self, surplus: list[KeptMessage], messages: set[KeptMessage]) -> None:
         """Give back the last ones in this turn of the loop, and those before them in the next turns."""
-        self._give_back([kept for kept in surplus[-AT_ONCE:] if kept in messages])
-        if before := surplus[:-AT_ONCE]:
+        self._give_back([kept for kept in surplus[-RETURNED_AT_ONCE:] if kept in messages])
+        if before := surplus[:-RETURNED_AT_ONCE]:
             self._in_loop(partial(self._give_back_last, before, messages))

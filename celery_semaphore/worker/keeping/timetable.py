@@ -11,7 +11,7 @@ from typing import Any
 
 from .kept_message import KeptMessage
 
-FEW = 100  # entries of messages no longer kept that may stay
+OLD_ENTRIES = 100  # entries of messages no longer kept that may stay
 
 
 class Timetable:
@@ -50,7 +50,7 @@ class Timetable:
 
     def tidy(self, messages: set[KeptMessage]) -> None:
         """Drop old entries once they are the larger part: each refers to its message, perhaps for an hour."""
-        if len(self._entries) > 2 * len(messages) + FEW:
+        if len(self._entries) > 2 * len(messages) + OLD_ENTRIES:
             self._entries = [each for each in self._entries if each[2] in messages]
             heapify(self._entries)
 

@@ -23,7 +23,7 @@ from .ticket_header import TICKET, Carried, grant_of, sent_back
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 100  # messages of one queue in one run
+MOVED_AT_ONCE = 100  # messages of one queue in one run
 ABSENT_S = 600.0  # between two looks for a queue that is not there: RabbitMQ logs each as an error
 
 
@@ -71,7 +71,7 @@ class Emptier:
         """Do nothing: the messages stay where they are."""
 
     def _empty(self, queue: str, home: str) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(MOVED_AT_ONCE):
             try:
                 message = self._publisher.fetch(queue)
             except Unreadable as error:

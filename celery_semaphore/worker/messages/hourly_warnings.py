@@ -6,7 +6,7 @@ import time
 from logging import Logger
 
 SILENCE_S = 3600.0  # between two warnings of one reason
-MOST = 1000  # reasons that are noted: a process may run for months
+MOST_REASONS = 1000  # reasons that are noted: a process may run for months
 
 
 class HourlyWarnings:
@@ -24,6 +24,6 @@ class HourlyWarnings:
             return
         self._warned.pop(reason, None)
         self._warned[reason] = now
-        if len(self._warned) > MOST:
+        if len(self._warned) > MOST_REASONS:
             del self._warned[next(iter(self._warned))]  # the oldest
         self._logger.warning("%s (others of this kind are logged in an hour again)", text)

@@ -25,7 +25,7 @@ from celery_semaphore.worker.keeping.kept_messages import RETRY_DELAY_S, KeptMes
 from celery_semaphore.worker.keeping.pool_line import goes_first
 from celery_semaphore.worker.keeping.prefetch import Prefetch, restore_in_loop
 from celery_semaphore.worker.keeping.redelivery import redelivery_of
-from celery_semaphore.worker.keeping.timetable import FEW
+from celery_semaphore.worker.keeping.timetable import OLD_ENTRIES
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.pool_process.destination import Destination
@@ -569,7 +569,7 @@ def test_what_has_left_is_not_kept_until_it_would_act(c: Consumer, messages: Kep
         keep(messages, c, f"{n}", 900.0)
     for kept in list(messages._messages):
         messages.begin(kept)
-    assert len(messages._timetable) <= FEW
+    assert len(messages._timetable) <= OLD_ENTRIES
 
 
 def test_what_could_not_be_handed_over_waits_for_no_process(

@@ -14,7 +14,7 @@ from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.keeping.kept_messages import KeptMessages
 from celery_semaphore.worker.keeping.prefetch import Prefetch
-from celery_semaphore.worker.keeping.surplus import BEGINS_S, CROWDED_S, LEAST, PAUSE_S
+from celery_semaphore.worker.keeping.surplus import BEGINS_S, CROWDED_S, LEAST_WAITS, PAUSE_S
 
 from ..brokers import BOTH
 from ..conftest import Site
@@ -57,7 +57,7 @@ def test_an_idle_worker_gets_what_a_small_one_held(broker: Site, beside: bool) -
     done(results)
     ran_once(broker, "w", results, API.limit or 0)
     received = [deliveries(broker)[each.id] for each in results]
-    assert received[: LEAST + 1] == [1] * (LEAST + 1)
+    assert received[: LEAST_WAITS + 1] == [1] * (LEAST_WAITS + 1)
     again = received.count(2)
     assert again >= 10 if beside else again == 0
 
@@ -113,20 +113,20 @@ class Crowded:
 
 
 def test_it_keeps_the_first_in_line(c: Consumer) -> None:
-    crowded = Crowded(c, LEAST + 3)
+    crowded = Crowded(c, LEAST_WAITS + 3)
     crowded.visit(2 * BEGINS_S)
     assert crowded.returned == [], "it has waited for a moment only"
     crowded.visit(CROWDED_S)
-    assert crowded.returned == [LEAST, LEAST + 1, LEAST + 2]
+    assert crowded.returned == [LEAST_WAITS, LEAST_WAITS + 1, LEAST_WAITS + 2]
     assert [kept.ticket.place for kept in crowded.messages.line() if kept.ticket] == list(
-        range(LEAST)
+        range(LEAST_WAITS)
     )
-    assert c.qos.value == c.qos.prev == 4 + LEAST, "the broker knows it already"
+    assert c.qos.value == c.qos.prev == 4 + LEAST_WAITS, "the broker knows it already"
 
 
 def test_short_tasks_that_wait_in_turn_count_together(c: Consumer) -> None:
     """None of them waits for long, but there is always one."""
-    crowded = Crowded(c, LEAST + 1)
+    crowded = Crowded(c, LEAST_WAITS + 1)
     for n in range(10):
         crowded.visit(CROWDED_S / 4)
         again: Any = Request(c, f"granted {n}")
@@ -136,12 +136,12 @@ def test_short_tasks_that_wait_in_turn_count_together(c: Consumer) -> None:
         crowded.granted.granted = False
         c.timer.now += 2 * BEGINS_S
         crowded.granted = again
-    assert crowded.returned == [LEAST]
+    assert crowded.returned == [LEAST_WAITS]
 
 
 @pytest.mark.parametrize("how", ["alone", "none waits", "a moment without"])
 def test_it_keeps_all(c: Consumer, how: str) -> None:
-    crowded = Crowded(c, LEAST + 3)
+    crowded = Crowded(c, LEAST_WAITS + 3)
     if how == "alone":
         crowded.messages.session.sessions = 1
     if how == "none waits":
@@ -157,36 +157,38 @@ def test_it_keeps_all(c: Consumer, how: str) -> None:
 
 
 def test_it_does_so_once_a_second(c: Consumer) -> None:
-    crowded = Crowded(c, LEAST + 1)
+    crowded = Crowded(c, LEAST_WAITS + 1)
     crowded.visit(2 * BEGINS_S)
     crowded.visit(CROWDED_S)
-    crowded.keep(LEAST + 1)
+    crowded.keep(LEAST_WAITS + 1)
     crowded.turn()
     crowded.visit(PAUSE_S / 2)
-    assert crowded.returned == [LEAST]
+    assert crowded.returned == [LEAST_WAITS]
     crowded.visit(PAUSE_S / 2)
-    assert crowded.returned == [LEAST, LEAST + 1]
+    assert crowded.returned == [LEAST_WAITS, LEAST_WAITS + 1]
 
 
 @pytest.mark.parametrize("then", ["goes on", "one begins", "ends", "loses its connection"])
 def test_many_go_back_in_several_turns(c: Consumer, then: str) -> None:
     """The last ones first, so that those before them end in front of them; what leaves in between goes one way only."""
-    count = LEAST + 2 * MANY + 1
+    count = LEAST_WAITS + 2 * MANY + 1
     crowded = Crowded(c, count)
     crowded.visit(2 * BEGINS_S)
     crowded.visit(CROWDED_S)
     last = list(range(count - MANY, count))
     assert crowded.returned == last
-    assert c.qos.value == 4 + LEAST, "of all of them, or the broker would deliver them again"
+    assert c.qos.value == 4 + LEAST_WAITS, "of all of them, or the broker would deliver them again"
     if then == "one begins":
-        crowded.messages.begin(crowded.messages.line()[LEAST], granted=True)
+        crowded.messages.begin(crowded.messages.line()[LEAST_WAITS], granted=True)
     elif then == "ends":
         crowded.messages.give_back_all()
     elif then == "loses its connection":
         crowded.messages.forget()
     while crowded.calls:
         crowded.turn()
-    first = {"goes on": LEAST, "one begins": LEAST + 1, "ends": 0}.get(then, count - MANY)
+    first = {"goes on": LEAST_WAITS, "one begins": LEAST_WAITS + 1, "ends": 0}.get(
+        then, count - MANY
+    )
     assert sorted(crowded.returned) == [*range(first, count)]
 
 
@@ -205,15 +207,15 @@ def test_no_more_are_received_for_a_lease_but_for_a_free_process(c: Consumer) ->
 
 def test_a_worker_whose_processes_are_free_again_receives_on(c: Consumer) -> None:
     """What came meanwhile uses up its prefetch, and what it keeps may wait for long."""
-    crowded = Crowded(c, LEAST)
+    crowded = Crowded(c, LEAST_WAITS)
     crowded.visit(2 * BEGINS_S)
     crowded.visit(CROWDED_S)
-    for place in range(LEAST, LEAST + 3):
+    for place in range(LEAST_WAITS, LEAST_WAITS + 3):
         crowded.keep(place)
     crowded.turn()
     crowded.visit(0.1)
-    assert c.qos.value == 4 + LEAST
+    assert c.qos.value == 4 + LEAST_WAITS
     crowded.granted.granted = False
     state.reserved_requests.clear()
     crowded.visit(0.1)
-    assert c.qos.value == 4 + LEAST + 3
+    assert c.qos.value == 4 + LEAST_WAITS + 3

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
-from celery_semaphore.worker.messages.hourly_warnings import MOST, HourlyWarnings
+from celery_semaphore.worker.messages.hourly_warnings import MOST_REASONS, HourlyWarnings
 
 
 def test_it_remembers_the_newest_reasons_only(caplog: pytest.LogCaptureFixture) -> None:
     """A callable may give thousands of weights."""
     warnings = HourlyWarnings(logging.getLogger(__name__))
-    for n in range(MOST + 1):
+    for n in range(MOST_REASONS + 1):
         warnings.warn(f"{n}", "text")
     caplog.clear()
     warnings.warn("1", "text")
