@@ -19,7 +19,7 @@ SESSIONS = [
         "worker/keeping/session",
         "        if nonce in self._granted or now",
         "        if now",
-        f"{SESSION}::test_one_that_was_granted_before_it_is_held_begins_when_it_is",
+        f"{SESSION}::test_one_that_was_granted_before_it_is_kept_begins_when_it_is",
     ),
     asking(
         "of two messages of one wait the older one is forgotten",
@@ -35,7 +35,7 @@ SESSIONS = [
         "worker/keeping/kept_message",
         "        left = [each for each in self._by_nonce.pop(nonce, ()) if each is not kept]\n",
         "        return\n",
-        f"{SESSION}::test_one_that_is_held_no_more_does_not_begin",
+        f"{SESSION}::test_one_that_is_kept_no_more_does_not_begin",
     ),
     asking(
         "what was granted begins with each answer",
@@ -67,7 +67,7 @@ SESSIONS = [
         "worker/keeping/session",
         " or reply.epoch != self.epoch",
         "",
-        f"{SESSION}::test_a_new_epoch_is_told_what_is_held",
+        f"{SESSION}::test_a_new_epoch_is_told_what_is_kept",
     ),
     asking(
         "what is named is not looked at",
@@ -139,7 +139,7 @@ SESSIONS = [
         "worker/keeping/session",
         "        now = time.monotonic()\n        lost =",
         "        now, self.epoch = time.monotonic(), reply.epoch\n        lost =",
-        f"{SESSION}::test_a_new_epoch_is_told_what_is_held_when_it_can_be",
+        f"{SESSION}::test_a_new_epoch_is_told_what_is_kept_when_it_can_be",
     ),
     asking(
         "a grant that waits for a process is not prolonged",
@@ -369,7 +369,7 @@ HELD_MESSAGES = [
         "worker/keeping/kept_messages",
         "or not is_own(self._c, message) ",
         "",
-        f"{MESSAGES}::test_a_session_asks_for_what_can_be_held",
+        f"{MESSAGES}::test_a_session_asks_for_what_can_be_kept",
     ),
     asking(
         "a session asks for what has several queues",
@@ -385,7 +385,7 @@ HELD_MESSAGES = [
         "worker/keeping/kept_messages",
         "        refuse_copied(self._c, self._redelivery, kept.request.message)\n",
         "",
-        f"{MESSAGES}::test_what_the_broker_would_copy_is_not_held",
+        f"{MESSAGES}::test_what_the_broker_would_copy_is_not_kept",
     ),
     asking(
         "a session asks beyond half of the prefetch",
@@ -425,7 +425,7 @@ HELD_MESSAGES = [
         "worker/keeping/kept_messages",
         "            self._arrivals.clear()  # the broker delivers them again: M4\n",
         "            pass\n",
-        f"{MESSAGES}::test_one_that_arrives_after_the_end_is_not_held",
+        f"{MESSAGES}::test_one_that_arrives_after_the_end_is_not_kept",
     ),
     asking(
         "an error of the backend is the loop's",
@@ -465,7 +465,7 @@ HELD_MESSAGES = [
         "worker/keeping/redelivery",
         "prefetch // 2 if prefetch",
         "prefetch if prefetch",
-        f"{REDELIVERY}::test_half_of_the_prefetch_of_a_quorum_queue_is_held",
+        f"{REDELIVERY}::test_half_of_the_prefetch_of_a_quorum_queue_is_kept",
     ),
 ]
 

@@ -160,7 +160,7 @@ SENDING = [
         "parking_watch",
         ".beside(self._brokers.own, others)",
         "",
-        f"{LIVE}::test_by_default_they_are_held",
+        f"{LIVE}::test_by_default_they_are_kept",
     ),
     brokers(
         "a worker does not name its broker",
@@ -168,7 +168,7 @@ SENDING = [
         "parking_watch",
         "        self._consumes = True\n",
         "",
-        f"{LIVE}::test_by_default_they_are_held",
+        f"{LIVE}::test_by_default_they_are_kept",
     ),
     brokers(
         "the name of a broker has its port only if that is given",

@@ -121,7 +121,7 @@ WITHOUT_A_RUN = [
         "keeping/kept_messages",
         "        self.session.unstarted.end_revoked()\n",
         "",
-        f"{ENDS}::test_a_held_one_is_revoked_while_it_waits_for_a_process",
+        f"{ENDS}::test_a_kept_one_is_revoked_while_it_waits_for_a_process",
     ),
     granted(
         "the header names no resources",

@@ -101,7 +101,7 @@ IN_WORKERS = [
         "worker/limiter",
         "            kept.begin_granted(handed.granted)\n",
         "            pass\n",
-        "tests/worker/test_limiter.py::test_a_release_reaches_what_is_held",
+        "tests/worker/test_limiter.py::test_a_release_reaches_what_is_kept",
         "tests/worker/keeping/test_turns.py::test_what_a_release_of_the_worker_itself_granted_needs_no_question",
     ),
     asking(
@@ -110,7 +110,7 @@ IN_WORKERS = [
         "worker/limiter",
         "        if os.getpid() != self._main:\n            return\n",
         "",
-        "tests/worker/test_limiter.py::test_a_release_reaches_what_is_held",
+        "tests/worker/test_limiter.py::test_a_release_reaches_what_is_kept",
     ),
     asking(
         "what a release granted begins where its note was read",
@@ -176,7 +176,7 @@ IN_WORKERS = [
         "worker/keeping/kept_messages",
         "        if self._redelivery is not None and (own := self.session.own(granted)):\n",
         "        if own := self.session.own(granted):\n",
-        f"{MESSAGES}::test_where_nothing_may_be_held_no_grant_is_noted",
+        f"{MESSAGES}::test_where_nothing_may_be_kept_no_grant_is_noted",
     ),
     asking(
         "the calls for the loop are left to the next worker",

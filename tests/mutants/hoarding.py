@@ -142,7 +142,7 @@ LOSSES = [
         "main_process/bootstep",
         "        worker.lost.give_back(c)\n",
         "",
-        f"{LOST}::test_what_was_held_goes_on[1-prefork]",
+        f"{LOST}::test_what_was_kept_goes_on[1-prefork]",
     ),
     hoarding(
         "the tag says whose message it is",

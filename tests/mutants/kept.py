@@ -119,7 +119,7 @@ PREFETCH = [
         "keeping/kept_messages",
         "                self._prefetch.raise_for(kept)\n",
         "                pass\n",
-        f"{HELD}::test_it_is_held_beside_the_prefetch[site]",
+        f"{HELD}::test_it_is_kept_beside_the_prefetch[site]",
     ),
     kept(
         "the prefetch stays raised",
@@ -192,7 +192,7 @@ PREFETCH = [
         "keeping/redelivery",
         "    return message.channel is c.task_consumer.channel\n",
         "    return True\n",
-        f"{MESSAGES}::test_one_that_came_by_another_channel_is_not_held",
+        f"{MESSAGES}::test_a_session_asks_for_what_can_be_kept",
     ),
 ]
 
@@ -211,7 +211,7 @@ THREADS = [
         "keeping/redelivery",
         "    if not _has_loop(c):\n        return None\n",
         "",
-        f"{MESSAGES}::test_a_timer_of_another_thread_holds_nothing",
+        f"{MESSAGES}::test_a_timer_of_another_thread_keeps_nothing",
     ),
 ]
 
@@ -302,7 +302,7 @@ REQUESTS = [
         "keeping/kept_messages",
         "            state.requests[kept.request.id] = kept.request  # where Celery's query_task finds it\n",
         "",
-        f"{MESSAGES}::test_it_is_found_by_its_id_while_it_is_held",
+        f"{MESSAGES}::test_it_is_found_by_its_id_while_it_is_kept",
     ),
     kept(
         "what only a newer release can run waits here",
@@ -502,7 +502,7 @@ GIVEN_BACK = [
         "main_process/bootstep",
         "        if limiter.settings.hold:",
         "        if True:",
-        f"{HELD}::test_without_holding_it_is_published_again[site]",
+        f"{HELD}::test_without_keeping_it_is_published_again[site]",
     ),
 ]
 

@@ -9,7 +9,7 @@ SCHEDULER = f"{HERE}/messages/test_scheduler.py"
 FANOUT = f"{HERE}/messages/test_fanout.py"
 FANOUT_START = f"{FANOUT}::test_others_may_be_routed_there"
 FORGED = f"{HERE}/messages/test_forged_headers.py"
-OPTIONS = f"{HERE}/options/test_options.py"
+OPTIONS = "tests/task/test_options.py"
 PURGE = "tests/ops/test_purge.py"
 REPLACED = f"{HERE}/messages/test_replaced.py"
 

@@ -59,7 +59,7 @@ def test_the_keeper_of_a_worker_declares_its_limits(app: Celery) -> None:
 
 
 @pytest.mark.parametrize("who", ["its process", "the main process"])
-def test_a_release_reaches_what_is_held(
+def test_a_release_reaches_what_is_kept(
     app: Celery, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
     """In the worker's main process only: a child has a copy of what is held, and no loop."""

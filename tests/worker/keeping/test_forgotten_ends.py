@@ -13,7 +13,7 @@ ONE = Claim("one", None, 1)
 
 
 @valkey_only
-def test_only_what_is_held_is_granted(site: Site) -> None:
+def test_only_what_is_kept_is_granted(site: Site) -> None:
     """Let the store forget the ends of many tasks of a living worker; a grant to each would take a minute."""
     with forgetful("valkey") as server:
         site.store_url = server.url

@@ -150,7 +150,7 @@ def test_in_other_pools(broker: Site, pool: str) -> None:
     ran_each_once(broker, "w", results)
 
 
-def test_it_is_held_beside_the_prefetch(broker: Site) -> None:
+def test_it_is_kept_beside_the_prefetch(broker: Site) -> None:
     """Or the worker would receive nothing more: each of two processes may prefetch one message."""
     worker = broker.start(concurrency=2, conf=LONG | {"worker_prefetch_multiplier": 1})
     broker.occupy()
@@ -172,7 +172,7 @@ def test_where_nothing_is_prefetched(site: Site) -> None:
     assert deliveries(site) == {each.id: 1 for each in [*held, *results]}
 
 
-def test_no_more_are_held_beside_it_than_the_limit(broker: Site) -> None:
+def test_no_more_are_kept_beside_it_than_the_limit(broker: Site) -> None:
     """Celery's own setting bounds what a worker takes out of the queue; and the prefetch is as before at the end."""
     few = {"worker_prefetch_multiplier": 1, "worker_eta_task_limit": 5}
     worker = broker.start(concurrency=2, conf=OFTEN | few)
@@ -185,7 +185,7 @@ def test_no_more_are_held_beside_it_than_the_limit(broker: Site) -> None:
     wait_until(lambda: prefetch(broker, worker) == 2, 10, "the prefetch is as before")
 
 
-def test_without_holding_it_is_published_again(broker: Site) -> None:
+def test_without_keeping_it_is_published_again(broker: Site) -> None:
     worker = broker.start(concurrency=2, conf=OFTEN | {"semaphore_hold": False})
     held = broker.occupy()
     result = broker.send("hold", 0.0, "w")

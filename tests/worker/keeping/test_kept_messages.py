@@ -269,7 +269,7 @@ def test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin(
     assert requests[1].returned == (["given back"] if how == "give_back_all" else [])
 
 
-def test_where_nothing_may_be_held_no_grant_is_noted(c: Consumer, messages: KeptMessages) -> None:
+def test_where_nothing_may_be_kept_no_grant_is_noted(c: Consumer, messages: KeptMessages) -> None:
     """The broker is not known, or the messages were given back: no answer would replace the notes."""
     messages.give_back_all()
     messages.begin_granted(frozenset({"of another session"}))
@@ -459,7 +459,7 @@ def test_it_is_forgotten_before_the_connection_is_closed() -> None:
     assert worker.connections == 1
 
 
-def test_it_is_found_by_its_id_while_it_is_held(c: Consumer, messages: KeptMessages) -> None:
+def test_it_is_found_by_its_id_while_it_is_kept(c: Consumer, messages: KeptMessages) -> None:
     """By Celery's query_task, which tells an operator the name of a waiting task."""
     first, second = keep(messages, c, "first", 1.0), keep(messages, c, "second", 9.0)
     assert (state.requests["first"], state.requests["second"]) == (first, second)
@@ -480,7 +480,7 @@ def test_another_thread_only_queues_it(c: Consumer) -> None:
     assert (len(messages), c.qos.value, len(c.timer.entries)) == (1, 5, 1)
 
 
-def test_a_timer_of_another_thread_holds_nothing(c: Consumer) -> None:
+def test_a_timer_of_another_thread_keeps_nothing(c: Consumer) -> None:
     """As Celery's is where its loop has no hub, and no greenlets."""
     c.hub = None
     messages = kept_by(c)
@@ -525,7 +525,7 @@ def test_the_prefetch_of_a_quorum_queue_is_not_raised(c: Consumer, quorum: KeptM
 
 
 @pytest.mark.parametrize("how", ["several queues", "the connection failed"])
-def test_what_the_broker_would_copy_is_not_held(
+def test_what_the_broker_would_copy_is_not_kept(
     c: Consumer, messages: KeptMessages, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked up for a refused task only: a call of the broker for each message would be dear."""
@@ -552,7 +552,7 @@ def test_what_a_quorum_queue_gets_back_is_published(c: Consumer, quorum: KeptMes
 # -- who asks
 
 
-def test_a_session_asks_for_what_can_be_held(c: Consumer, messages: KeptMessages) -> None:
+def test_a_session_asks_for_what_can_be_kept(c: Consumer, messages: KeptMessages) -> None:
     """Nothing is granted to a task whose message is published again: its permit would lie idle."""
     message = SimpleNamespace(channel=c.task_consumer.channel)
     assert messages.session_for(message) == messages.session.name
@@ -602,7 +602,7 @@ def test_a_lost_connection_begins_nothing(c: Consumer) -> None:
     assert (begun(c), len(messages), c.qos.value) == ([], 0, 5)
 
 
-def test_one_that_arrives_after_the_end_is_not_held(c: Consumer) -> None:
+def test_one_that_arrives_after_the_end_is_not_kept(c: Consumer) -> None:
     """A refusal in another thread was about to queue it: the broker delivers it again."""
     heard: list[Callable[[], object]] = []
     messages = kept_by(c, heard.append)

@@ -66,7 +66,7 @@ def away(broker: ValkeyServer, worker: CeleryWorker, *, keep_data: bool = True) 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 @pytest.mark.parametrize("times", [1, 2])
-def test_what_was_held_goes_on(
+def test_what_was_kept_goes_on(
     durable_site: Site, broker: ValkeyServer, pool: str, times: int
 ) -> None:
     """In its order, although kombu could give nothing back; the visibility timeout is an hour."""

@@ -23,7 +23,7 @@ from .test_unread import blocked
 LONG = {"broker_transport_options": {"polling_interval": 30, "visibility_timeout": 3600}}
 
 
-def test_a_worker_that_holds_waiting_tasks_connects_again(
+def test_a_worker_that_keeps_waiting_tasks_connects_again(
     site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy]
 ) -> None:
     """Waiting tasks raise the prefetch, so a BRPOP is under way beside them.

@@ -219,7 +219,7 @@ def test_brokers(driver: str, conf: dict[str, Any], kind: Callable[..., Any]) ->
 
 
 @pytest.mark.parametrize(("prefetch", "window"), [(8, 4), (3, 1), (1, 0), (0, 10_000)])
-def test_half_of_the_prefetch_of_a_quorum_queue_is_held(prefetch: int, window: int) -> None:
+def test_half_of_the_prefetch_of_a_quorum_queue_is_kept(prefetch: int, window: int) -> None:
     """It cannot be raised; 0 stands for no bound."""
     assert QuorumRedelivery(prefetch, put_back).window == window
     assert AmqpRedelivery((), put_back, QueueLengths()).window is RedisRedelivery().window is None

@@ -170,7 +170,7 @@ def test_what_is_granted_begins(worker: Worker, store: MemoryStore) -> None:
     assert worker.begun == ["b"], "once"
 
 
-def test_one_that_was_granted_before_it_is_held_begins_when_it_is(
+def test_one_that_was_granted_before_it_is_kept_begins_when_it_is(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its refusal was on its way through the pool. Not right there: with gevent that is in the task's own greenlet."""
@@ -195,7 +195,7 @@ def test_of_two_messages_of_one_wait_both_begin(worker: Worker, store: MemorySto
     assert worker.begun == ["b", "b too"]
 
 
-def test_one_that_is_held_no_more_does_not_begin(worker: Worker, store: MemoryStore) -> None:
+def test_one_that_is_kept_no_more_does_not_begin(worker: Worker, store: MemoryStore) -> None:
     worker.session.discard(worker.keep(worker.refused("b")))
     worker.session.discard(kept_for("no ticket", None, 0.0, 0.0, 0.0))
     store.release("a", CLAIMS)
@@ -290,7 +290,7 @@ def test_nothing_is_named_that_the_store_knows(
     assert named == [2]
 
 
-def test_a_new_epoch_is_told_what_is_held(worker: Worker, store: MemoryStore) -> None:
+def test_a_new_epoch_is_told_what_is_kept(worker: Worker, store: MemoryStore) -> None:
     """After a failover to a replica that lags, which knows the session, and not its last waits."""
     fails_over = store.remember()
     worker.keep(worker.refused("b"))
@@ -321,7 +321,7 @@ def test_a_new_epoch_since_the_last_connection_is_logged(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_new_epoch_is_told_what_is_held_when_it_can_be(
+def test_a_new_epoch_is_told_what_is_kept_when_it_can_be(
     worker: Worker, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first attempt failed, and the next answer is of the same epoch."""
@@ -481,7 +481,7 @@ def test_a_session_sleeps_while_no_process_is_free(
 # -- when it asks
 
 
-def test_it_asks_at_least_once_in_a_second_while_it_holds_anything(
+def test_it_asks_at_least_once_in_a_second_while_it_keeps_anything(
     worker: Worker, clock: Clock
 ) -> None:
     assert worker.session.ask()[0] == LEASE / 3
@@ -528,7 +528,7 @@ def test_what_a_release_granted_begins_once(worker: Worker, store: MemoryStore) 
     assert list(worker.session.granted()) == []
 
 
-def test_what_a_release_granted_to_another_worker_is_not_held_here(worker: Worker) -> None:
+def test_what_a_release_granted_to_another_worker_is_not_kept_here(worker: Worker) -> None:
     worker.keep(worker.refused("b"))
     assert worker.session.own(frozenset({"another worker's"})) == set()
 

@@ -41,7 +41,7 @@ def broker(request: pytest.FixtureRequest) -> Site:
     [True, pytest.param(False, marks=pytest.mark.variants)],
     ids=["beside another", "alone"],
 )
-def test_an_idle_worker_gets_what_a_small_one_held(broker: Site, beside: bool) -> None:
+def test_an_idle_worker_gets_what_a_small_one_kept(broker: Site, beside: bool) -> None:
     """Those at the end of the line, each once; alone it keeps all of them."""
     store = broker.store()
     outside = [f"outside-{n}" for n in range(API.limit or 0)]

@@ -206,7 +206,7 @@ def test_a_store_that_forgot_is_told_who_waits(site: Site, valkey: ValkeyServer)
 
 
 @pytest.mark.rabbitmq
-def test_the_held_ones_of_a_quorum_queue_have_their_turn_beside_a_parked_line(
+def test_the_kept_ones_of_a_quorum_queue_have_their_turn_beside_a_parked_line(
     rabbit_site: Site,
 ) -> None:
     """The line of parked tasks never ends, and the requeued ones begin before those that came later."""

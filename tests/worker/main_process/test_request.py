@@ -34,7 +34,7 @@ def test_each_delivery_is_a_holder_of_its_own(app: Celery) -> None:
     assert first[HOLDER] != second[HOLDER]
 
 
-def test_a_held_task_counts_all_its_refusals(app: Celery) -> None:
+def test_a_kept_task_counts_all_its_refusals(app: Celery) -> None:
     """Its message says none of them."""
     task = limited(app)
     request = request_of(task)

@@ -106,7 +106,7 @@ def test_revoked_while_it_waits_for_a_process(broker: Site, store: Store, how: s
 
 @both
 @pytest.mark.parametrize("how", ["id", "stamp"])
-def test_a_held_one_is_revoked_while_it_waits_for_a_process(
+def test_a_kept_one_is_revoked_while_it_waits_for_a_process(
     broker: Site, store: Store, how: str
 ) -> None:
     """Its session was granted the permit, and begins it."""

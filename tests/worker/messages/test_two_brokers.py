@@ -149,7 +149,7 @@ def test_while_no_worker_of_its_broker_is_left(
     store.close()
 
 
-def test_by_default_they_are_held(site: Site, regions: tuple[Region, Region]) -> None:
+def test_by_default_they_are_kept(site: Site, regions: tuple[Region, Region]) -> None:
     """The first worker of the second broker starts while tasks of the first are parked."""
     a, b = regions
     in_a = a.start(WAIT, name="a")

@@ -174,7 +174,7 @@ def test_two_workers_that_decide_differently(site: Site, start_valkey: StartServ
     site.wait_all_back(ONE, 5)
 
 
-def test_a_large_message_is_held(site: Site) -> None:
+def test_a_large_message_is_kept(site: Site) -> None:
     """It was published again and again, with a line in the log for each time."""
     worker = site.start(concurrency=2, conf=WAIT | {"semaphore_park_max_size": 3000})
     held = site.occupy()

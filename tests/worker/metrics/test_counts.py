@@ -50,7 +50,7 @@ def test_permits(site: Site, watched: StartWatched, pool: str) -> None:
     ) in (seen.samples), "an alarm must see the first loss as an increase"
 
 
-def test_a_task_that_is_held_until_it_is_granted(site: Site, watched: StartWatched) -> None:
+def test_a_task_that_is_kept_until_it_is_granted(site: Site, watched: StartWatched) -> None:
     here = watched()
     (held,) = site.occupy()
     waiting = site.send("look")

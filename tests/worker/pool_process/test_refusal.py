@@ -45,7 +45,7 @@ def attempt(error: Exception) -> RefusedAttempt:
         (5, OnSaturated.PARK, Destination.PARKED),
     ],
 )
-def test_a_task_whose_callable_says_zero_is_held_in_no_line(
+def test_a_task_whose_callable_says_zero_is_kept_in_no_line(
     own: int, how: OnSaturated, to: Destination
 ) -> None:
     """Its worker asks the callable again after the delay: E17. A pause by an operator is another thing."""
