@@ -19,9 +19,7 @@ class ProcessState:
 
     pid: int
     store: Store
-    measured: (
-        Store  # the same one, for a worker's own threads: it measures their calls if metrics are on
-    )
+    measured: Store  # the same, for a worker's own threads: it measures calls if metrics are on
     breaker: CircuitBreaker
     announce: Announcer
     ledger: Ledger

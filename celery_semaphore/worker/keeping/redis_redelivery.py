@@ -64,9 +64,8 @@ class RedisRedelivery:
     window = None
 
     def __init__(self) -> None:
-        self._copied: set[tuple[str, str | None]] = (
-            set()
-        )  # exchanges and keys that lead to several queues
+        # Exchanges and keys that lead to several queues.
+        self._copied: set[tuple[str, str | None]] = set()
 
     def takes(self, message: TaskMessage) -> bool:
         """Return whether its exchange leads to one queue: kombu restores through it, and would make copies."""

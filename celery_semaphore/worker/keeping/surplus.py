@@ -24,9 +24,7 @@ from .session import Session
 
 logger = logging.getLogger(__name__)
 
-CROWDED_S = (
-    0.25  # how long granted tasks have waited for processes in a crowded worker, this one or that
-)
+CROWDED_S = 0.25  # how long granted tasks have waited for processes of a crowded worker
 BEGINS_S = 0.02  # a granted task that waits for less is about to begin
 PAUSE_S = 1.0  # between two returns: other workers need a moment to take them
 LEAST_WAITS = (

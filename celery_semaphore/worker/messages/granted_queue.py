@@ -45,7 +45,7 @@ def queue_beside(home: Any) -> Queue:
     }
     if (
         DEAD_LETTERS in arguments
-    ):  # else they would go by the name of the granted queue, and nothing is bound by that
+    ):  # else they would go by the granted queue's name: no binding has it
         arguments.setdefault(DEAD_LETTER_KEY, _key_of(home))
     shared: dict[str, Any] = {name: getattr(home, name) for name in SHARED}
     if home.auto_delete:

@@ -36,15 +36,14 @@ class SaturationWatch:
         self._known: dict[str, _Saturated] = {}
 
     def refused(self, semaphore: str, claims: Sequence[Claim]) -> None:
-        """Remember the keys of these claims at which a task was refused, and waits now."""
+        """Note the keys of these claims at which a task was refused, and waits now."""
         resources = {claim.resource for claim in claims if claim.semaphore == semaphore}
         if not resources or (semaphore not in self._known and len(self._known) >= SEMAPHORES):
             return
         known = self._known.setdefault(semaphore, _Saturated(self._now()))
         if len(known.resources) < KEYS:
-            known.resources = (
-                known.resources | resources
-            )  # a new set: another thread reads the old one
+            # A new set: another thread reads the old one.
+            known.resources = known.resources | resources
 
     def tell(self, store: Store) -> None:
         """Log each semaphore at which tasks still wait a minute after the last word about it."""

@@ -53,10 +53,8 @@ class Failure:
 
     def mark(self, error: SemaphoreError) -> SemaphoreError:
         """Return the error with this failure, for the worker's main process."""
-        error.__dict__[FAILURE] = (
-            self.semaphore,
-            str(self.why),
-        )  # plain values, whatever pickles them
+        # Plain values, whatever pickles them.
+        error.__dict__[FAILURE] = (self.semaphore, str(self.why))
         return error
 
     @classmethod
