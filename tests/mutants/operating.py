@@ -223,7 +223,7 @@ MUTANTS = [
     operating(
         "who is behind a paused task is expected as ever",
         "the store did not say otherwise",
-        "worker/main_process/turns",
+        "worker/main_process/inspection",
         "yield None if resources in still else turn",
         "yield turn",
         "tests/worker/main_process/test_inspection.py",
@@ -231,7 +231,7 @@ MUTANTS = [
     operating(
         "a line that stands still stops all",
         "one of its semaphores is paused",
-        "worker/main_process/turns",
+        "worker/main_process/inspection",
         "yield None if resources in still else turn",
         "yield None if still else turn",
         "tests/worker/main_process/test_inspection.py",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from celery.worker.control import Panel
 
 from ...core.names import task_id_of
 from .load import add_load_command
-from .turns import expected_turns
 
 if TYPE_CHECKING:
     from ...core.permit import Claim
@@ -52,6 +51,22 @@ def inspect_worker(state: Any, shown: int = SHOWN, **_: Any) -> dict[str, object
         "waiting": [_waiting(*each, now) for each in zip(kept[:shown], turns, strict=False)],
         "more_waiting": max(len(kept) - shown, 0),
     }
+
+
+def expected_turns(
+    line: Sequence[KeptMessage], told: dict[str, float | None]
+) -> Iterator[float | None]:
+    """Yield the expected time of each turn; None if it is unknown, as in a pause, and for the waits behind that one."""
+    still = set[tuple[str, ...]]()  # the resources of a wait that does not move
+    for kept in line:
+        if kept.wait is None:
+            yield kept.due
+            continue
+        resources = tuple(claim.resource for claim in kept.wait.claims)
+        turn = told.get(kept.wait.ticket.nonce, kept.expected)
+        if turn is None:
+            still.add(resources)
+        yield None if resources in still else turn
 
 
 def _permit(delivery: Delivery, now: float) -> dict[str, object]:

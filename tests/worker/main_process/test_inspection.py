@@ -6,7 +6,7 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.keeping.kept_message import KeptMessage
-from celery_semaphore.worker.main_process.turns import expected_turns
+from celery_semaphore.worker.main_process.inspection import expected_turns
 from tests.worker.requests import kept_for
 
 
