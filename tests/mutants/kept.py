@@ -119,7 +119,7 @@ PREFETCH = [
         "keeping/kept_messages",
         "                self._prefetch.raise_for(kept)\n",
         "                pass\n",
-        f"{HELD}::test_it_is_kept_beside_the_prefetch[site]",
+        f"{MESSAGES}::test_each_raises_the_prefetch_until_it_leaves",
     ),
     kept(
         "the prefetch stays raised",

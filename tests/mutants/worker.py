@@ -874,7 +874,7 @@ STOPPING = [
         f"{UNREAD}::test_of_a_worker_that_shuts_down_warm[celery]",
     ),
     worker(
-        "a server that hangs keeps up the shutdown",
+        "a server that hangs holds up the shutdown",
         "an answer of Redis comes in time",
         "worker/keeping/redis_redelivery",
         "    if _has_answered(channel):",

@@ -30,10 +30,10 @@ def name_of_broker(app: Celery) -> str:
     """
     connection = app.connection_for_read()
     kind, default = connection.transport.driver_type, connection.transport.default_port
-    places = [_place(**parse_url(url)) for url in connection.alt]
-    places = places or [_place(connection.hostname, connection.port)]
+    addresses = [_address(**parse_url(url)) for url in connection.alt]
+    addresses = addresses or [_address(connection.hostname, connection.port)]
     hosts = sorted(
-        {f"{host}:{port or default}" if port or default else host for host, port in places}
+        {f"{host}:{port or default}" if port or default else host for host, port in addresses}
     )
     where = str(connection.virtual_host or "").removeprefix("/")
     if kind == "redis":
@@ -43,7 +43,7 @@ def name_of_broker(app: Celery) -> str:
     return " ".join([f"{kind}://{','.join(hosts)}/{where}", *chosen])
 
 
-def _place(hostname: str | None, port: int | None, **_: Any) -> tuple[str, int | None]:
+def _address(hostname: str | None, port: int | None, **_: Any) -> tuple[str, int | None]:
     # That of a socket is a whole URL, perhaps with a password.
     return (hostname or "").rpartition("@")[2].removeprefix("socket://").lower(), port
 
