@@ -91,7 +91,7 @@ CROWDED = [
         "keeping/surplus",
         "surplus[-RETURNED_AT_ONCE:] if kept in messages])",
         "surplus[-RETURNED_AT_ONCE:]])",
-        f"{SURPLUS}::test_many_go_back_in_several_turns[ends]",
+        f"{SURPLUS}::test_many_go_back_in_several_turns[one begins]",
     ),
     hoarding(
         "it takes all of it again",
