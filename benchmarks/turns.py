@@ -55,7 +55,7 @@ def _shared(sessions: int, seconds: float, bound: float) -> Figure:
 
 
 class StandIn:
-    """Stands for a held message, as far as its session looks at it."""
+    """Stands for a kept message, as far as its session looks at it."""
 
     def __init__(self, wait: HeldWait) -> None:
         self.wait = wait

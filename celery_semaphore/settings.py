@@ -93,7 +93,7 @@ class Settings:
 
     @property
     def longest_hold(self) -> float:
-        """Seconds after which a held message goes back to the broker.
+        """Seconds after which a kept message goes back to the broker.
 
         They are half of the visibility timeout, or of half an hour if none is set.
         """

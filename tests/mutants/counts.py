@@ -248,7 +248,7 @@ MUTANTS = [
         f"{COUNTS}::test_what_never_waited_did_not_end_a_wait",
     ),
     counts(
-        "a held message has not waited",
+        "a kept message has not waited",
         "its header says nothing of a wait",
         "worker/main_process/request",
         "        self._waits = True\n        self._announce(",

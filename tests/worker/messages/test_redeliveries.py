@@ -110,7 +110,7 @@ def test_it_runs_when_the_worker_of_its_run_dies(site: Site, valkey: ValkeyServe
     (long,) = site.occupy(task="hold_late")
     site.start(name="second", concurrency=1)
     restored(valkey, site)
-    wait_until(lambda: refused_as_running(site, long), 20, "it is held")
+    wait_until(lambda: refused_as_running(site, long), 20, "it is kept")
     first.kill_group()
     site.counter.let_go("held")
     done([long], 20)
@@ -125,7 +125,7 @@ def test_a_shutdown_gives_it_back(site: Site, valkey: ValkeyServer, *, first_end
     (long,) = site.occupy(task="hold_late")
     second = site.start(name="second", concurrency=1)
     restored(valkey, site)
-    second.wait_until(lambda: refused_as_running(site, long) > 0, 20, "it is held")
+    second.wait_until(lambda: refused_as_running(site, long) > 0, 20, "it is kept")
     if first_ends:
         site.let_go()
         done([long])

@@ -98,7 +98,7 @@ def test_in_postgresql(rabbit_site: Site, postgres: PostgresServer, commit: str,
 def test_persistence_is_switched_off_while_tasks_come(
     site: Site, start_valkey: StartServer
 ) -> None:
-    """What is parked stays and runs; what is refused from then on is held; both stand in one line."""
+    """What is parked stays and runs; what is refused from then on is kept; both stand in one line."""
     server = start_valkey(appendonly="yes")
     site.store_url = server.url
     worker = site.start(concurrency=2, conf=WAIT, env={"LOOK_OFTEN": "1"})
@@ -157,10 +157,10 @@ def test_two_workers_that_decide_differently(site: Site, start_valkey: StartServ
     site.client.conf.broker_url = site.broker
     parks = site.start(name="parks", concurrency=2, conf=WAIT)
     says(parks, "waiting tasks are parked in")
-    holds = site.start(
-        name="holds", concurrency=2, conf=WAIT, env={"BROKER": forbidding("info", server, 1)}
+    keeps = site.start(
+        name="keeps", concurrency=2, conf=WAIT, env={"BROKER": forbidding("info", server, 1)}
     )
-    says(holds, "waiting tasks are held by workers, not parked in")
+    says(keeps, "waiting tasks are held by workers, not parked in")
     held = site.occupy()
     results = [site.send("hold", 0.02, "w") for _ in range(60)]
     wait_until(lambda: site.waiting() == 60, 20, "they wait")

@@ -57,7 +57,7 @@ def test_a_task_that_is_kept_until_it_is_granted(site: Site, watched: StartWatch
     here.wait(1, "worker_held_messages")
     seen = here.scraped()
     assert seen.get("refused_total", semaphore="one", task="look", reason="saturated") == 1
-    assert seen.get("worker_processes", state="busy") == 1, "a held message is in no process"
+    assert seen.get("worker_processes", state="busy") == 1, "a kept message is in no process"
     site.let_go()
     done(held, waiting)
     here.wait(2, "held_seconds_count", semaphore="one")

@@ -64,7 +64,7 @@ def test_what_cannot_be_given_back_is_renewed_no_more(
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_the_loop_is_woken_for_what_a_release_granted(task: Any, waits: bool) -> None:
-    """The wait begins at once if its message is held here; without one the wake-up would cost each task."""
+    """The wait begins at once if its message is kept here; without one the wake-up would cost each task."""
     limiter, notes, handed = limiter_of(task.app), NotePipe(), list[HandedOn]()
     limiter.serve(notes)
     store = limiter.process.store
