@@ -6,10 +6,6 @@ LOCK ?= requirements/dev.txt
 ARGS ?=
 # Tests that run at once, each group with servers of its own; most of their time they wait for processes.
 JOBS ?= 6
-QUICK := tests/core tests/semaphore tests/task tests/worker/test_celery_internals.py \
-  tests/worker/keeping/test_session.py tests/worker/keeping/test_kept_messages.py \
-  tests/worker/messages/test_waiting.py tests/worker/permits/test_ledger.py \
-  tests/stores/test_conformance.py::TestMemoryStore tests/stores/test_conformance.py::TestValkeyStore
 BIN := $(VENV)/bin
 # Where this is set, each process that a test starts compiles the library again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -51,8 +47,9 @@ test-variants: $(READY) ## the same once more: other versions of the servers, th
 test-rules: $(READY) ## a few seconds: the rows of the architecture on memory, which decides as all stores do
 	$(BIN)/python -m pytest tests/stores/test_conformance.py::TestMemoryStore tests/test_rows.py $(ARGS)
 
+# Fewer processes than for the others: these tests hardly wait, and each process collects all of them.
 test-quick: $(READY) ## under a minute: the core, a worker's parts without a worker, memory and Valkey
-	$(BIN)/python -m pytest -m "not soak and not slow and not rabbitmq and not release and not variants" -n $(JOBS) --dist worksteal $(QUICK) $(ARGS)
+	$(BIN)/python -m pytest -m quick -n 4 --dist worksteal $(ARGS)
 
 # Only where the store is a part of it; that processes die elsewhere is the same with any store.
 test-postgres: $(READY) ## the tests of processes that die beside a step of the store, on PostgreSQL

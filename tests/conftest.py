@@ -18,6 +18,7 @@ from tests.support.counter import Counter, CounterServer
 from tests.support.order import shared_out
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
+from tests.support.quick import is_quick, may_hold_quick
 from tests.support.rabbit import Rabbit, RabbitServer
 from tests.support.server import Server
 from tests.support.servers import OldestRedisServer, RedisServer, ValkeyServer, in_ci
@@ -40,6 +41,16 @@ def pytest_configure() -> None:
     # A shell ignores SIGINT for what it runs in the background, and so would each process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    only_quick = config.getoption("markexpr") == "quick"
+    return True if only_quick and not may_hold_quick(collection_path) else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if is_quick(item):
+        item.add_marker("quick")
 
 
 @pytest.hookimpl(trylast=True)  # when -m and -k have chosen
