@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ LONG |= {"counter_server", "site", "rabbit_site", "start_redis", "start_valkey",
 MARKS = ("slow", "soak", "release", "variants", "rabbitmq", "race")
 
 
+@cache
 def may_hold_quick(path: Path) -> bool:
     """Tell whether a file or folder may have such tests: to collect the others takes longer than these need."""
     return any(path.is_relative_to(place) or place.is_relative_to(path) for place in PLACES)
