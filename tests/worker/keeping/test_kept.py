@@ -120,7 +120,7 @@ def test_two_hundred_wait_for_a_minute(broker: Site, rabbitmq_server: Rabbit) ->
 
     def moved() -> Any:
         if broker.broker.startswith("amqp"):
-            return re.findall(r"messages_\w+ => \d+", rabbitmq_server.control("eval", COUNTERS))
+            return re.findall(r"messages_\w+ => \d+", rabbitmq_server.evaluate(COUNTERS))
         with redis.Redis.from_url(broker.broker) as server:
             calls: Any = server.info("commandstats")
             pushed = [calls.get(f"cmdstat_{end}push", {}).get("calls", 0) for end in "lr"]

@@ -84,10 +84,8 @@ def messages(site: Site, request: pytest.FixtureRequest) -> int:
                 sum(broker.llen(q) for q in ("celery", "celery.granted")) + broker.hlen("unacked")
             )
     server: Rabbit = request.getfixturevalue("rabbitmq_server")
-    host = site.broker.rpartition("/")[2]
-    listed = server.control("list_queues", "-p", host, "name", "messages").splitlines()
-    counts = {line.split()[0]: line.split()[1] for line in listed if line}
-    return sum(int(counts[queue]) for queue in ("celery", "celery.granted"))
+    counts = server.messages(site.broker)
+    return sum(counts[queue] for queue in ("celery", "celery.granted"))
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
