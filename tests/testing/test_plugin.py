@@ -14,6 +14,10 @@ from tests.support.process import ROOT
 
 Run = Callable[..., str]
 
+# Other plugins, most of all pytest-celery with Docker, take longer to import than these tests to run.
+NEIGHBOURS = ("celery", "docker_tools", "hypothesispytest", "xdist")
+NO_NEIGHBOURS = [word for name in NEIGHBOURS for word in ("-p", f"no:{name}")]
+
 TASKS = """
 from celery import Celery, shared_task
 from celery_semaphore import LimitedTask
@@ -41,7 +45,7 @@ def celery_config():
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def run(tests: str, *options: str, code: int = 0, **env: str) -> str:
+    def run(tests: str, *options: str, code: int = 0, beside: bool = False, **env: str) -> str:
         (tmp_path / "tasks.py").write_text(TASKS, "utf-8")
         (tmp_path / "test_it.py").write_text(tests, "utf-8")
         path = os.pathsep.join(filter(None, [env.pop("FIRST", ""), str(tmp_path), str(ROOT)]))
@@ -55,6 +59,7 @@ def run(tmp_path: Path) -> Run:
             "-p",
             "no:cacheprovider",
         ]
+        command += [] if beside else NO_NEIGHBOURS
         done = subprocess.run(
             [*command, *options, "test_it.py"],
             cwd=tmp_path,
@@ -112,7 +117,7 @@ def test_they_are_switched_off_without_a_fixture():
         assert export.apply(("a",), throw=True).get()
     assert "_semaphore_limiter" not in app.__dict__
 """
-    assert "5 passed" in run(tests)
+    assert "5 passed" in run(tests, beside=True)
 
 
 def test_semaphores_of_scripts_need_no_server_either(run: Run) -> None:
