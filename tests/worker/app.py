@@ -348,6 +348,8 @@ if "ANSWER_NO_QUESTION" in os.environ:
     faults.answer_no_question(os.environ["ANSWER_NO_QUESTION"])
 if "LOG_MESSAGES" in os.environ:
     faults.log_messages(os.environ["LOG_MESSAGES"])
+if "LOOK_FOR_DEAD" in os.environ:
+    faults.look_for_dead(float(os.environ["LOOK_FOR_DEAD"]))
 if "LOOK_OFTEN" in os.environ:
     faults.look_often(float(os.environ["LOOK_OFTEN"]))
 if "LOG_LOOKS" in os.environ:

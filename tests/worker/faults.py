@@ -152,6 +152,11 @@ def log_prefetch() -> None:
     QoS.set = set_and_tell  # type: ignore[method-assign]
 
 
+def look_for_dead(seconds: float) -> None:
+    """Let the pool look so often for processes that have ended: each five seconds, if it missed the end of one."""
+    AsynPool.timers = property(lambda self: {self.maintain_pool: seconds})
+
+
 def look_often(seconds: float) -> None:
     """Let the worker decide so often whether waiting tasks are parked."""
     parking_watch.LOOK_S = seconds

@@ -18,7 +18,8 @@ from tests.support.worker import CeleryWorker
 from .conftest import Site
 
 ONE = Claim("one", None, 1)
-LOST = 15.0  # Celery learns of a lost process within five seconds
+LOST = 15.0
+SOON = {"LOOK_FOR_DEAD": "0.5"}  # Celery learns of a lost process within five seconds otherwise
 
 # how it ends -> state with early acks, with late acks, with late acks and reject_on_worker_lost
 REJECTED = "FAILURE" if celery_version >= "5.7" else "PENDING"
@@ -51,7 +52,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def worker(module_site: Site) -> CeleryWorker:
-    return module_site.start(concurrency=2)
+    return module_site.start(concurrency=2, env=SOON)
 
 
 @pytest.mark.parametrize(("name", "how", "state"), CASES)

@@ -82,7 +82,8 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
 )
 def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, hold: bool) -> None:
     """The waiting messages go back to the broker; each runs once, on the next worker."""
-    worker = site.start(concurrency=4, conf={"semaphore_hold": hold})
+    conf = {"semaphore_hold": hold, "semaphore_requeue_max_delay": 2.0}
+    worker = site.start(concurrency=4, conf=conf)
     args = (0.05, "w") if name == "hold" else ("success", "w")
     site.occupy()
     results = [site.send(name, *args) for _ in range(30)]

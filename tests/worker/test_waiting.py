@@ -132,7 +132,8 @@ def test_expires_while_it_waits(site: Site, *, hold: bool) -> None:
 
 @ways_to_requeue
 def test_unlimited_tasks_pass_by(site: Site, *, hold: bool) -> None:
-    site.start(concurrency=2, conf={"semaphore_hold": hold})
+    conf = {"semaphore_hold": hold, "semaphore_requeue_max_delay": 2.0}
+    site.start(concurrency=2, conf=conf)
     site.occupy()
     waiting = [site.send("hold", 0.0, "w") for _ in range(20)]
     free = [site.send("free") for _ in range(20)]

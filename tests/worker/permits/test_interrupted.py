@@ -40,8 +40,10 @@ def test_a_cold_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> 
 
 def test_a_soft_shutdown_while_notes_are_entered(site: Site, tmp_path: Path) -> None:
     """Celery sleeps in the handler while tasks end: permits that are got meanwhile are renewed, too."""
-    site.lease = 3.0
-    conf = {"worker_soft_shutdown_timeout": 20}
+    site.lease = 2.0
+    conf = {
+        "worker_soft_shutdown_timeout": 14
+    }  # of which the tasks take six, and Celery sleeps all
     worker = site.start(concurrency=2, env=quits_inside(tmp_path, 2), conf=conf)
     seconds = 3 * site.lease
     for _ in range(2):
