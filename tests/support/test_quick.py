@@ -25,7 +25,7 @@ def item(path: str, *fixtures: str, mark: str | None = None, **params: object) -
     "quick",
     [
         item("core/test_key.py"),
-        item("worker/holding/test_session.py", "valkey", "valkey_server", hold=True),
+        item("worker/keeping/test_session.py", "valkey", "valkey_server", hold=True),
         item("stores/test_conformance.py", "valkey_server"),
     ],
 )
