@@ -223,6 +223,7 @@ class Snapshot:
     # The store's time until which it is paused, or its semaphore is: infinity if that is until it is resumed.
     paused_until: float | None = None
     declared: DeclaredLimit | None = None  # in force if no operator set a limit; None: none was
+    kept: int = 0  # weight of the room that waits keep here while another of their claims is saturated
 
 
 @dataclass(frozen=True, slots=True)

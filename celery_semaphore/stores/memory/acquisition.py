@@ -18,6 +18,7 @@ from ..encoding import (
     resource_claims,
     seconds,
 )
+from .kept_room import end_kept_room
 from .messages import Messages
 from .stored_wait import StoredWait
 
@@ -57,6 +58,8 @@ class Acquisition:
             if self.holder in self.state.at(claim.resource).released:  # A7
                 return self._refused(claim, Reason.RELEASED)
         self.state.check_claims(self.wanted, self.ticket.nonce)  # A19
+        for name in end_kept_room(self.state, self.wanted, self.ticket.nonce):
+            self.state.at(name).reaped_at = 0  # the next reaper hands on
         if reason := self.messages.refusal():  # A8, A9
             return self._refused_for_another(reason)
         return self._took_up() or self._asked()

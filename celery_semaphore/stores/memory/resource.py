@@ -34,6 +34,14 @@ class Entry:
         return self.ticket is not None
 
 
+class KeptRoom(NamedTuple):
+    """The room that a wait keeps at one of its resources while another one refuses it (H12)."""
+
+    ticket: Ticket
+    weight: int
+    ends: int
+
+
 class Own(NamedTuple):
     """The own entries of a renewal: its permit, or the grant that it was if the store lost the take-up."""
 
@@ -58,6 +66,7 @@ class Resource:
     )  # by nonce: in line, granted or ended
     # The messages to send: nonce → token of the grant, or 0 if the wait has ended.
     outbox: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, KeptRoom] = field(default_factory=dict)  # by nonce
     token: int = 0
     declared: Declared | None = None  # by acquires
     mean: float | None = None
@@ -70,6 +79,12 @@ class Resource:
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.entries())
+
+    def kept_before(self, ticket: Ticket, now: int) -> int:
+        """Return the weight of the room that other waits keep, which stand before this one."""
+        others = [room for nonce, room in self.kept.items() if nonce != ticket.nonce]
+        before = [room for room in others if room.ticket.rank < ticket.rank]
+        return sum(room.weight for room in before if room.ends > now)
 
     def entries(self, without: Own = NOTHING) -> list[Entry]:
         """Return all permits and grants, except the given ones."""

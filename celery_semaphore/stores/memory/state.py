@@ -200,7 +200,7 @@ class MemoryState:
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""
         at, limit = self.at(claim.resource), self.limit(claim.resource, claim.limit) or 0
-        occupied = at.occupied() + claim.weight
+        occupied = at.occupied() + at.kept_before(ticket, self.now) + claim.weight
         if limit == 0:  # C1
             return Reason.PAUSED
         if claim.weight > limit:  # C2

@@ -34,6 +34,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         seconds(state.epoch.grace_until) if state.in_grace else None,
         until(paused_until),
         state.declared(name),
+        sum(room.weight for room in at.kept.values() if room.ends > state.now),
     )
 
 
