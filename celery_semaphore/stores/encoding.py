@@ -15,7 +15,9 @@ from ..core.ticket import Ticket
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, until one was released
-KEPT_ROOM = 1.0  # seconds that kept room lasts, beside twice the time that it is expected to be kept
+KEPT_ROOM = (
+    1.0  # seconds that kept room lasts (H12), beside twice the time until the turn of its wait
+)
 _LONGEST_S = 4_000_000_000.0  # seconds
 DEFAULT_WAIT = Wait(Kind.REQUEUE)  # has the bounds of the delay for a caller that would not wait
 ROUNDS = 1000  # calls of one hand-on at most; the next reaper continues

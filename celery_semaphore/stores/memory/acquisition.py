@@ -58,7 +58,7 @@ class Acquisition:
             if self.holder in self.state.at(claim.resource).released:  # A7
                 return self._refused(claim, Reason.RELEASED)
         self.state.check_claims(self.wanted, self.ticket.nonce)  # A19
-        for name in end_kept_room(self.state, self.wanted, self.ticket.nonce):
+        for name in end_kept_room(self.state, self.wanted, self.ticket.nonce):  # H12
             self.state.at(name).reaped_at = 0  # the next reaper hands on
         if reason := self.messages.refusal():  # A8, A9
             return self._refused_for_another(reason)
@@ -138,10 +138,11 @@ class Acquisition:
         if kept or reason is Reason.RECOVERING:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self._limit(claim) or 0, at.occupied()
+        kept_room = at.kept_before(self.ticket)
         asked = next(each for each in self.claims if each.resource == claim.resource)
         after, since = seconds(retry), seconds(self._waited())
         by = self._declared_by(claim) if reason is Reason.UNSATISFIABLE else ""
-        return Refusal(asked, reason, limit, occupied, kept, position, after, since, by)
+        return Refusal(asked, reason, limit, occupied, kept, position, after, since, by, kept_room)
 
     def _declared_by(self, claim: ResourceClaim) -> str:
         by_operator = self.state.decisions.limit(claim.resource) is not None

@@ -1,4 +1,4 @@
-"""Let a wait that another claim refuses keep the room that it found: row H12 of docs/maintain/architecture.md."""
+"""Let a wait keep the room that it found while another claim is saturated: row H12, chapter 7 of the architecture."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 def keep_room(
     state: MemoryState, waiter: StoredWait, refusing: ResourceClaim, reason: Reason
 ) -> list[str]:
-    """Keep the room of all claims that would admit the wait for its turn at the one that refuses.
+    """Keep the room of the other claims that would admit the wait, if its turn where it is refused comes soon.
 
     Return the resources where it kept room before and keeps none now.
     """
     before = end_kept_room(state, waiter.resource_claims, waiter.nonce)
-    turn = _turn(state, waiter, refusing) if reason is Reason.SATURATED else None
-    if turn is None:
-        return before
-    room_ends = state.now + microseconds(KEPT_ROOM) + 2 * int(turn)
-    for claim in waiter.resource_claims:
-        at = state.at(claim.resource)
-        if claim is refusing or turn > _mean(at) or state.refusal(claim, waiter.ticket):
-            continue
-        at.kept[waiter.nonce] = KeptRoom(waiter.ticket, claim.weight, room_ends)
+    if reason is Reason.SATURATED:
+        turn = _turn(state, waiter, refusing)
+        lasts = microseconds(KEPT_ROOM) + 2 * int(turn)
+        ends = min(state.now + lasts, state.epoch.furthest(state.now))
+        for claim in waiter.resource_claims:
+            at = state.at(claim.resource)
+            if claim is refusing or turn > _mean(at) or state.refusal(claim, waiter.ticket):
+                continue
+            at.kept[waiter.nonce] = KeptRoom(waiter.ticket, claim.weight, ends)
     return [name for name in before if waiter.nonce not in state.at(name).kept]
 
 
@@ -44,9 +44,9 @@ def end_kept_room(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: st
 
 def _turn(state: MemoryState, waiter: StoredWait, refusing: ResourceClaim) -> float:
     """Return how long its turn is expected to take at the resource that refuses it."""
-    at, limit = state.at(refusing.resource), state.limit(refusing.resource, refusing.limit) or 1
-    return (len(at.line(before=waiter.ticket)) + refusing.weight) * _mean(at) / limit
+    at, limit = state.at(refusing.resource), state.limit(refusing.resource, refusing.limit)
+    return (len(at.line(before=waiter.ticket)) + refusing.weight) * _mean(at) / (limit or 1)
 
 
 def _mean(at: Resource) -> float:
-    return DEFAULT_MEAN if at.mean is None else at.mean
+    return float(DEFAULT_MEAN if at.mean is None else at.mean)
