@@ -31,6 +31,9 @@ if other_claims then -- A19
     return {epoch, "other claims", other_claims, ticket}
 end
 
+for _, at in ipairs(kept_room.finish(resources, own_wait.nonce)) do -- H12
+    index.mark_in_use(at, now)
+end
 local run = messages.run()
 if run then -- A8, A9
     if run == "copy" then -- A8: the wait is over, so a grant of its ticket ends too
