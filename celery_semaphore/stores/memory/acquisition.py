@@ -58,7 +58,7 @@ class Acquisition:
             if self.holder in self.state.at(claim.resource).released:  # A7
                 return self._refused(claim, Reason.RELEASED)
         self.state.check_claims(self.wanted, self.ticket.nonce)  # A19
-        for name in end_kept_room(self.state, self.wanted, self.ticket.nonce):  # H12
+        for name in end_kept_room(self.state, self.wanted, self.ticket.nonce):  # A20
             self.state.at(name).reaped_at = 0  # the next reaper hands on
         if reason := self.messages.refusal():  # A8, A9
             return self._refused_for_another(reason)

@@ -31,7 +31,7 @@ if other_claims then -- A19
     return {epoch, "other claims", other_claims, ticket}
 end
 
-for _, at in ipairs(kept_room.finish(resources, own_wait.nonce)) do -- H12
+for _, at in ipairs(kept_room.finish(resources, own_wait.nonce)) do -- A20
     index.mark_in_use(at, now)
 end
 local run = messages.run()
