@@ -57,7 +57,7 @@ ROUNDS = 40  # of reaping until all is over: each frees at least one permit
 tasks = st.sampled_from("abcde")
 claims = st.sampled_from(list(CLAIMS))
 # Of waits beside single ones: what each claims, and how it waits.
-besides = st.just([]) | st.lists(
+besides: st.SearchStrategy[list[tuple[str, str]]] = st.just([]) | st.lists(
     st.tuples(st.sampled_from([*SEVERAL, "api", "disk"]), st.sampled_from(REACHABLE)),
     min_size=2,
     max_size=3,
