@@ -20,7 +20,9 @@ NOT_DUE = ("an acquire of the wait lets the room idle", "the next release hands 
 GIVEN_UP = ("a wait that is given up leaves kept room", "its time ends it")
 BACK = ("kept room outlasts a clock that steps back", "its time comes")
 LONG = ("kept room lasts for as long as permits are held", "its turn takes so long")
+ALL = ("thousands of waits keep room", "there is room for them")
 
+HUNDRED = "a_hundred_keep_room"
 TURNS = "several_claims_has_its_turn"
 SOON = "if_its_turn_comes_soon or time_of_both"
 RANKS = "keep_room_for_each_other or task_takes_it"
@@ -55,7 +57,7 @@ MUTANTS = (
         "+ 1)",
         SOON,
     ),
-    memory(*RANK, "resource", " if room.ticket.rank < ticket.rank)", ")", RANKS),
+    memory(*RANK, "resource", " if room.ticket.rank < ticket.rank]", "]", RANKS),
     memory(
         *ANEW,
         "handing_on",
@@ -101,14 +103,24 @@ MUTANTS = (
         "state.now + lasts",
         STEPS,
     ),
+    memory(
+        *ALL, "kept_room", "if len(at.rooms_before(waiter.ticket)) < KEPT_ROOMS:", "if at:", HUNDRED
+    ),
+    lua(*ALL, "_kept_room", "if before >= KEPT_ROOMS then", "if false then", HUNDRED),
     lua(*NOTHING, "_hand_on", 'if reason == "saturated" then', "if false then", TURNS),
     lua(*TURN, "_hand_on", " and turn <= mean_of(claim.at) and", " and", SOON),
-    lua(*RANK, "_kept_room", " and other < ticket then", " then", RANKS),
+    lua(
+        *RANK,
+        "_kept_room",
+        " and (room.rank < rank or room.rank == rank and room.nonce < nonce) then",
+        " then",
+        RANKS,
+    ),
     lua(
         *ITSELF,
         "_kept_room",
-        "if room.nonce ~= records.nonce_of(ticket) and other < ticket then",
-        "if other <= ticket then",
+        "if room.nonce ~= nonce and (room.rank < rank or room.rank == rank and room.nonce < nonce) then",
+        "if room.rank < rank or room.rank == rank and room.nonce <= nonce then",
         "keeps_the_room_that_it_found or from_itself",
     ),
     lua(*ANEW, "_hand_on", "again = again or not keeps[at]", "again = again", MOVES),

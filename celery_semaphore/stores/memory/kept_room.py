@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
-from ..encoding import DEFAULT_MEAN, KEPT_ROOM, microseconds
+from ..encoding import DEFAULT_MEAN, KEPT_ROOM, KEPT_ROOMS, microseconds
 from .resource import KeptRoom
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def keep_room(
             at = state.at(claim.resource)
             if claim is refusing or turn > _mean(at) or state.refusal(claim, waiter.ticket):
                 continue
-            at.kept[waiter.nonce] = KeptRoom(waiter.ticket, claim.weight, ends)
+            if len(at.rooms_before(waiter.ticket)) < KEPT_ROOMS:
+                at.kept[waiter.nonce] = KeptRoom(waiter.ticket, claim.weight, ends)
     return [name for name in before if waiter.nonce not in state.at(name).kept]
 
 

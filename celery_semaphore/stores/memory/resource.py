@@ -80,10 +80,13 @@ class Resource:
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.entries())
 
-    def kept_before(self, ticket: Ticket) -> int:
-        """Return the weight of the room that other waits keep, which stand before this one (C4)."""
+    def rooms_before(self, ticket: Ticket) -> list[KeptRoom]:
+        """Return the room that other waits keep, which stand before this one (C4)."""
         others = [room for nonce, room in self.kept.items() if nonce != ticket.nonce]
-        return sum(room.weight for room in others if room.ticket.rank < ticket.rank)
+        return [room for room in others if room.ticket.rank < ticket.rank]
+
+    def kept_before(self, ticket: Ticket) -> int:
+        return sum(room.weight for room in self.rooms_before(ticket))
 
     def lasting(self, now: int, furthest: int) -> dict[str, KeptRoom]:
         """Return the kept room whose time lasts; it is over if the clock stepped back."""

@@ -8,7 +8,7 @@ from importlib.resources import files
 from ...core.formats import FORMAT
 from ...core.session import GRANT_S
 from ...core.store import BROKER_FOR_S, CONSUMED_FOR_S
-from ..encoding import KEPT_ROOM, microseconds
+from ..encoding import KEPT_ROOM, KEPT_ROOMS, microseconds
 from ..processes import SEEN_FOR_S
 from .connection import pack
 
@@ -39,9 +39,10 @@ class Script:
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
         constants = (
-            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, KEPT_ROOM ="
+            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, KEPT_ROOM,"
+            " KEPT_ROOMS ="
             f' "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}, {CONSUMED_FOR_S}, {BROKER_FOR_S:.0f},'
-            f" {microseconds(KEPT_ROOM)}"
+            f" {microseconds(KEPT_ROOM)}, {KEPT_ROOMS}"
         )
         self.source = "\n".join([constants, *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()

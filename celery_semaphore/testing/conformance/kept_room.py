@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Claim, Kind, Reason, Wait
+from ...stores.encoding import KEPT_ROOMS
 from .acquisition import admitted, came_back, claim, parked, refused, requeued, why
 from .calling import calling, granted
 from .grants import messages, reaped, released
@@ -219,6 +220,19 @@ class KeptRoom(Suite):
         parked(store, [*API, *DISK, *THIRD, *fourth], "four")
         store.release("a", API)
         assert kept(store, "api", "disk", "third", "fourth") == [1, 0, 0, 2]
+
+    def test_of_many_waits_a_hundred_keep_room(self, store: Store, clock: Clock) -> None:
+        """H12: no call goes through more; all of them move."""
+        many = KEPT_ROOMS + 5
+        admitted(store, claim(200, of="disk", weight=200), "x")
+        store.set_limit(0, "api")
+        for n in range(many):
+            parked(store, [*claim(200), *claim(200, of="disk")], f"pair {n:03}")
+            clock.advance(0.001)
+        assert not store.set_limit(None, "api")
+        assert store.snapshot("disk").waiting == many
+        assert kept(store) == [KEPT_ROOMS, 0]
+        admitted(store, claim(200, weight=200 - KEPT_ROOMS), "b")
 
     def test_two_that_keep_room_for_each_other(self, store: Store, clock: Clock) -> None:
         """Let the more urgent one go first: no two wait for kept room in a circle."""

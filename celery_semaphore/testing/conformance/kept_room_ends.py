@@ -176,13 +176,14 @@ class KeptRoomEnds(Suite):
         assert messages(released(store, ends, PAIR)) == [b"c"]
         assert kept(store) == [0, 0]
 
-    def test_another_move_decides_anew(self, store: Store, clock: Clock) -> None:
-        """H8: grant in the same hand-on what it keeps no more; its turn takes too long now."""
+    @pytest.mark.parametrize("at", [DISK, PAIR])
+    def test_another_move_decides_anew(self, store: Store, clock: Clock, at: list[Claim]) -> None:
+        """H8: grant in this hand-on what it keeps no more, also where that has looked before."""
         keeping_two(store, clock)
         admitted(store, THIRD, "u", Wait(Kind.REQUEUE, priority=2))
         for holder in "vw":
             parked(store, THIRD, holder, priority=2)
-        assert messages(released(store, "x", DISK)) == [b"c"]
+        assert messages(released(store, "x", at)) == [b"c"]
         assert store.snapshot("third").waiting == 3
         assert kept(store, "api", "disk", "third") == [0, 0, 0]
 

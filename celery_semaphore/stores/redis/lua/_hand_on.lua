@@ -73,8 +73,7 @@ local function keep_room(claims, refusing, reason, head)
         local ends = math.min(now + KEPT_ROOM + 2 * math.floor(turn), furthest())
         for _, claim in ipairs(claims) do
             if claim ~= refusing and turn <= mean_of(claim.at) and not line.refusal(claim, head) then
-                kept_room.keep(claim.at, head, claim.weight, ends)
-                keeps[claim.at] = true
+                keeps[claim.at] = kept_room.keep(claim.at, head, claim.weight, ends)
             end
         end
     end

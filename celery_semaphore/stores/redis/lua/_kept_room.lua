@@ -35,16 +35,16 @@ function kept_room.end_overdue(at)
     end
 end
 
--- Return the weight of the room that other waits keep, which stand before this one (C4).
+-- Return the weight of the room that other waits keep, which stand before this one (C4), and how many these are.
 function kept_room.before(at, ticket)
-    local sum = 0
+    local sum, count = 0, 0
+    local rank, nonce = ticket:sub(1, RANK), records.nonce_of(ticket)
     for _, room in ipairs(lasting(at)) do
-        local other = room.rank .. "." .. room.nonce
-        if room.nonce ~= records.nonce_of(ticket) and other < ticket then
-            sum = sum + room.weight
+        if room.nonce ~= nonce and (room.rank < rank or room.rank == rank and room.nonce < nonce) then
+            sum, count = sum + room.weight, count + 1
         end
     end
-    return sum
+    return sum, count
 end
 
 function kept_room.weight(at)
@@ -64,11 +64,16 @@ function kept_room.comes_at(at)
     return first
 end
 
+-- Keep room for this wait, unless too many before it do so here: each call goes through all of them.
 function kept_room.keep(at, ticket, weight, ends)
-    local rooms = lasting(at)
+    local rooms, _, before = lasting(at), kept_room.before(at, ticket)
+    if before >= KEPT_ROOMS then
+        return false
+    end
     table.insert(rooms, {nonce = records.nonce_of(ticket), rank = ticket:sub(1, RANK), weight = weight, ends = ends})
     write(at, rooms)
     index.mark_in_use(at, ends)
+    return true
 end
 
 -- End what this wait keeps at these resources; return those where it kept room.

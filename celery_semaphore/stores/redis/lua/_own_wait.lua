@@ -58,7 +58,7 @@ end
 -- A13, and the answer of every other refusal.
 function own_wait.refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - line.place_of(ticket))
-    local turn, kept = line.position(claim.at, ticket), kept_room.before(claim.at, ticket)
+    local turn, kept = line.position(claim.at, ticket), (kept_room.before(claim.at, ticket))
     local retry = delay(claim, reason, turn)
     if kind == "" or reason == "released" or reason == "copy" or reason == "running" then
         ticket = "" -- also of A9: the wait ended when that message was admitted
