@@ -35,13 +35,14 @@ def keeping_two(store: Store, clock: Clock, third: list[Claim] = THIRD) -> None:
 
 
 class KeptRoomEnds(Suite):
-    def test_its_time_ends(self, store: Store, clock: Clock) -> None:
-        """Let the next reap hand the room on; its resource is due."""
+    @pytest.mark.parametrize("at", [API, PAIR])
+    def test_its_time_ends(self, store: Store, clock: Clock, at: list[Claim]) -> None:
+        """Let the next reap hand the room on; its resource is due, after a hand-on of several calls or one."""
         busy(store, clock)
         parked(store, PAIR, "pair")
         clock.advance(0.001)
         parked(store, API, "c")
-        assert not released(store, "a", API)
+        assert not released(store, "a", at)
         clock.advance(LASTS - 0.001)
         assert not reaped(store)
         assert kept(store) == [1, 0]
