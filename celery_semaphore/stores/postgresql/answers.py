@@ -62,9 +62,8 @@ def session_reply(answer: list[Any]) -> SessionReply:
 
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
-    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, declared, by = (
-        json.loads(seen)
-    )
+    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, *said = json.loads(seen)
+    declared, by, kept = said
     entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,
@@ -79,6 +78,7 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         None if grace is None else seconds(grace),
         until(paused),
         None if declared is None else DeclaredLimit(declared, original(by or "")),
+        kept,
     )
 
 

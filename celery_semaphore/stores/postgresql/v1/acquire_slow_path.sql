@@ -113,6 +113,11 @@ BEGIN
         RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL,
             celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others)::celery_semaphore.v1_answer;
     END IF;
+    FOR n IN 1..cardinality(_ats) LOOP
+        IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room((_a.ticket).nonce, _ats[n].name) THEN -- H12
+            PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
+        END IF;
+    END LOOP;
     IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
         IF _said.ran THEN -- A8
             RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
