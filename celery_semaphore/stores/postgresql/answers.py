@@ -27,7 +27,8 @@ from .names import original
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by, others = answer
+    reason, n, limit, occupied, ticket, position, retry_after, waited, *said = answer
+    declared_by, others, kept = said
     if others is not None:  # A19
         raise OtherClaims(ticket_of(original(ticket)), unpacked(others))
     resource = wanted[int(n) - 1].resource
@@ -41,6 +42,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         seconds(retry_after),
         seconds(waited),
         original(declared_by or ""),
+        int(kept),
     )
 
 

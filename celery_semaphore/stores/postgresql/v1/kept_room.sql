@@ -10,11 +10,11 @@ CREATE FUNCTION celery_semaphore.v1_lasting_room(
 $$;
 
 -- C4: return the weight of the room that other waits keep, which stand before this ticket. So the oldest wait never
--- waits for kept room, and no two wait for each other.
+-- waits for kept room, and no two wait for each other. What is over is deleted before any call comes here.
 CREATE FUNCTION celery_semaphore.v1_kept_before(
-    _kept celery_semaphore.kept_room[], _ticket celery_semaphore.v1_ticket, _m celery_semaphore.v1_moment
+    _kept celery_semaphore.kept_room[], _ticket celery_semaphore.v1_ticket
 ) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT coalesce(sum(room.weight), 0)::bigint FROM celery_semaphore.v1_lasting_room(_kept, _m) AS room
+    SELECT coalesce(sum(room.weight), 0)::bigint FROM unnest(_kept) AS room
     WHERE room.nonce <> _ticket.nonce
     AND (room.urgency, room.place, room.nonce) < (_ticket.urgency, _ticket.place, _ticket.nonce)
 $$;

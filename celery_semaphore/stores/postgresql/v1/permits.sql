@@ -12,7 +12,7 @@ BEGIN
     IF _weight > in_force THEN RETURN 'unsatisfiable'; END IF; -- C2
     IF _m.in_grace THEN RETURN 'recovering'; END IF; -- C3
     IF _at.occupied + _weight > in_force OR _at.kept IS NOT NULL
-        AND _at.occupied + celery_semaphore.v1_kept_before(_at.kept, _before, _m) + _weight > in_force
+        AND _at.occupied + celery_semaphore.v1_kept_before(_at.kept, _before) + _weight > in_force
     THEN
         RETURN 'saturated'; -- C4
     END IF;

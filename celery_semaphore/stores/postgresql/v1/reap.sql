@@ -82,7 +82,7 @@ DECLARE
         (SELECT min(CASE WHEN p.ends > _m.now THEN p.ends ELSE greatest(p.ends, _m.spared_until) END)
             FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
         celery_semaphore.v1_next_wait_end(_name),
-        (SELECT min(room.ends) FROM celery_semaphore.v1_lasting_room(at.kept, _m) AS room), -- H12
+        (SELECT min(room.ends) FROM unnest(at.kept) AS room), -- H12
         CASE WHEN _m.in_grace THEN _m.grace_until END,
         celery_semaphore.v1_rises_at(_name, _m), -- O3
         _m.now + _m.lease);
