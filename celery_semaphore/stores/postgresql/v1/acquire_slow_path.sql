@@ -96,7 +96,7 @@ BEGIN
 END $$;
 
 -- Decide for a holder that has no permit: check the tombstone, the claims of its wait, the other messages of its task,
--- the grant of its ticket, then the room (A7 to A14, A19). `_others`: the claims of the wait, if they are others.
+-- the grant of its ticket, then the room (A7 to A14, A19, A20). `_others`: the claims of the wait, if they are others.
 CREATE FUNCTION celery_semaphore.v1_decide(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _others text,
     _said celery_semaphore.message, _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
@@ -114,7 +114,7 @@ BEGIN
             celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others, NULL)::celery_semaphore.v1_answer;
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
-        IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room((_a.ticket).nonce, _ats[n].name) THEN -- H12
+        IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room((_a.ticket).nonce, _ats[n].name) THEN -- A20
             PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
         END IF;
     END LOOP;

@@ -83,8 +83,8 @@ BEGIN
         IF turn <= mean AND celery_semaphore.v1_refusal(at, _head.weights[n], ticket, _m) IS NULL THEN
             PERFORM celery_semaphore.v1_write_kept_room(at.name, ROW(
                 ticket.nonce, ticket.urgency, ticket.place, _head.weights[n],
-                least(_m.now + 1000000 + 2 * floor(turn), celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up)
-            ))::celery_semaphore.kept_room);
+                least(_m.now + 1000000 + 2 * floor(turn), celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up))
+            )::celery_semaphore.kept_room);
         ELSIF at.kept IS NOT NULL AND celery_semaphore.v1_end_kept_room(ticket.nonce, at.name) THEN
             left_by := left_by || at.name;
         END IF;
