@@ -26,7 +26,7 @@ MUTANTS = (
         "a release passes its permit on, whatever is kept",
         "the resource was full before",
         "pass_on",
-        " AND at.kept IS NULL",
+        "    AND at.kept IS NULL -- C4\n",
         "",
     ),
     kept(

@@ -44,7 +44,8 @@ BEGIN
     AND p.resource = _home AND p.holder = _holder AND p.again IS DISTINCT FROM _holder
     -- Nothing here must be reaped first.
     AND held.stay AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE
-    AND at.too_heavy_above IS NULL AND at.kept IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over
+    AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over
+    AND at.kept IS NULL -- C4
     AND head.epoch = e.id AND celery_semaphore.v1_asked_since(head.session, _now - _call.lease)
     AND ( -- the next in line need not be stepped over
         SELECT next.weight <= at.in_force
