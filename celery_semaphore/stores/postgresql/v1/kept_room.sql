@@ -76,7 +76,10 @@ DECLARE
     left_by text[] := '{}';
 BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
-        at := celery_semaphore.v1_read_for_wait(_head.resources[n], _head.limits[n], _m);
+        at := refusing;
+        IF n <> _refusing THEN
+            at := celery_semaphore.v1_read_for_wait(_head.resources[n], _head.limits[n], _m);
+        END IF;
         mean := coalesce(at.mean, 1000000);
         turn := CASE WHEN n <> _refusing AND _reason = 'saturated'
             THEN celery_semaphore.v1_expected_turn(refusing, ticket, _head.weights[_refusing], mean) END;
