@@ -27,8 +27,8 @@ from .names import original
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    reason, n, limit, occupied, ticket, position, retry_after, waited, *said = answer
-    declared_by, others, kept = said
+    reason, n, limit, occupied, ticket, position, retry_after, waited, *more = answer
+    declared_by, others, kept = more
     if others is not None:  # A19
         raise OtherClaims(ticket_of(original(ticket)), unpacked(others))
     resource = wanted[int(n) - 1].resource
@@ -64,8 +64,8 @@ def session_reply(answer: list[Any]) -> SessionReply:
 
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
-    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, *said = json.loads(seen)
-    declared, by, kept = said
+    limit, by_operator, mean, now, waiting, holders, waiters, grace, *more = json.loads(seen)
+    paused, declared, by, kept = more
     entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,

@@ -111,7 +111,8 @@ BEGIN
     END LOOP;
     IF _others IS NOT NULL THEN -- A19
         RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL,
-            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others, NULL)::celery_semaphore.v1_answer;
+            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others, NULL
+        )::celery_semaphore.v1_answer;
     END IF;
     FOR n IN 1..cardinality(_ats) LOOP
         IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room((_a.ticket).nonce, _ats[n].name) THEN -- A20
