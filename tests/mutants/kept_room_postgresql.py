@@ -89,7 +89,6 @@ MUTANTS = (
         "kept_room",
         "SET reap_at = least(r.reap_at, excluded.reap_at),\n        kept =",
         "SET\n        kept =",
-        tests=rows("its_time_ends"),
     ),
     kept(
         "a look forgets when kept room ends",
@@ -127,7 +126,6 @@ MUTANTS = (
         "hand_on",
         "                still := still || tried.left_by;\n",
         "",
-        tests=rows("another_move_decides_anew or without_an_end"),
     ),
     kept(
         "a release by its ticket ends the wait only",

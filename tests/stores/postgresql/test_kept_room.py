@@ -9,7 +9,15 @@ import pytest
 from celery_semaphore.core.permit import Kind, Reason, Wait
 from celery_semaphore.testing.clock import Clock
 from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, refused
-from celery_semaphore.testing.conformance.kept_room import API, DISK, PAIR, THIRD, keeping, kept
+from celery_semaphore.testing.conformance.kept_room import (
+    API,
+    DISK,
+    PAIR,
+    THIRD,
+    held_by_session,
+    keeping,
+    kept,
+)
 from celery_semaphore.testing.conformance.kept_room_ends import LASTS
 from celery_semaphore.testing.conformance.session_calls import S, held
 from tests.support.postgres import PostgresServer
@@ -87,6 +95,31 @@ def test_two_keep_room_at_one_resource(store: Any, clock: Clock) -> None:
     assert kept(store) == [0, 0]
 
 
+def test_its_end_is_noted_when_it_is_kept(store: Any, clock: Clock) -> None:
+    """Nothing else is due before the lease ends."""
+    keeping(store, clock, way=held_by_session)
+    later = held(store, "later", S, API).ticket
+    clock.advance(LASTS)
+    store.reap()
+    assert [each.ticket for each in store.snapshot("api").holders] == [later]
+
+
+def test_what_it_keeps_no_more_is_tried_once_more(store: Any, clock: Clock) -> None:
+    """The hand-on has come past that resource: a release names it first."""
+    heavy = claim(2, weight=2)
+    admitted(store, [*claim(2), *DISK], "x")
+    admitted(store, claim(2), "a")
+    clock.advance(2)
+    pair = [*claim(2), *DISK, *THIRD]
+    held(store, "pair", S, pair)
+    store.release("a", claim(2))
+    assert kept(store, "api", "third") == [1, 1]
+    later = held(store, "later", S, heavy).ticket
+    store.pause("third")
+    assert store.release("x", [*claim(2), *DISK]).granted == {later.nonce}
+    assert kept(store, "api", "third") == [0, 0]
+
+
 def test_what_is_over_goes_with_the_next_long_way(
     store: Any, server: PostgresServer, clock: Clock
 ) -> None:
@@ -97,19 +130,22 @@ def test_what_is_over_goes_with_the_next_long_way(
     assert server.run(COLUMN) == [(None,)]
 
 
-@pytest.mark.parametrize("idle", [59, 80])
+@pytest.mark.parametrize("idle", [63, 80])
 def test_a_resource_stays_as_long_as_its_room_is_kept(
     server: PostgresServer, open_at: OpenAt, clock: Clock, idle: int
 ) -> None:
-    """It has been idle for ten leases soon, or is gone; a new task would be admitted there."""
+    """It has been idle for ten leases, and goes a second later or is gone; else a new task would be admitted there."""
     store: Any = open_at(server.url, now=clock, lease=6.0, take_up=6.0)
+    admitted(store, API, "a")
+    store.release("a", API)
     permits = [admitted(store, DISK, "x"), admitted(store, THIRD, "t")]
+    server.run("UPDATE celery_semaphore.resource SET mean = NULL")
     parked(store, [*DISK, *API, *THIRD], "pair")
     for _ in range(idle):
         clock.advance(1)
         store.renew(permits)
         store.reap()
-    assert len(server.run(COLUMN)) == (idle < 60)
+    assert len(server.run(COLUMN)) == (idle < 64)  # the last window of its limit ended after 4 s
     store.release("x", DISK)
     clock.advance(2)
     assert not store.reap()
