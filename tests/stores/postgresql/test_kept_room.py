@@ -14,7 +14,6 @@ from celery_semaphore.testing.conformance.kept_room import (
     DISK,
     PAIR,
     THIRD,
-    held_by_session,
     keeping,
     kept,
 )
@@ -96,10 +95,16 @@ def test_two_keep_room_at_one_resource(store: Any, clock: Clock) -> None:
 
 
 def test_its_end_is_noted_when_it_is_kept(store: Any, clock: Clock) -> None:
-    """Nothing else is due before the lease ends."""
-    keeping(store, clock, way=held_by_session)
+    """Nothing else is due before the lease ends; the release hands on in one call, for it names all claims."""
+    two = claim(2, of="disk")
+    admitted(store, [*API, *two], "a")
+    admitted(store, two, "x")
+    held(store, "pair", S, [*API, *claim(2, of="disk", weight=2)])
+    clock.advance(2)
+    store.release("a", [*API, *two])
+    assert kept(store) == [1, 0]
     later = held(store, "later", S, API).ticket
-    clock.advance(LASTS)
+    clock.advance(5)  # a second, and twice a turn of two seconds
     store.reap()
     assert [each.ticket for each in store.snapshot("api").holders] == [later]
 
@@ -114,6 +119,7 @@ def test_what_it_keeps_no_more_is_tried_once_more(store: Any, clock: Clock) -> N
     held(store, "pair", S, pair)
     store.release("a", claim(2))
     assert kept(store, "api", "third") == [1, 1]
+    clock.advance(0.001)
     later = held(store, "later", S, heavy).ticket
     store.pause("third")
     assert store.release("x", [*claim(2), *DISK]).granted == {later.nonce}
