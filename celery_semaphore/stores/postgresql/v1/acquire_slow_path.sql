@@ -96,7 +96,7 @@ BEGIN
 END $$;
 
 -- Decide for a holder that has no permit: check the tombstone, the claims of its wait, the other messages of its task,
--- the grant of its ticket, then the room (A7 to A14, A19). `_others`: the claims of the wait, if they are others.
+-- the grant of its ticket, then the room (A7 to A14, A19, A20). `_others`: the claims of the wait, if they are others.
 CREATE FUNCTION celery_semaphore.v1_decide(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _others text,
     _said celery_semaphore.message, _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
@@ -111,8 +111,14 @@ BEGIN
     END LOOP;
     IF _others IS NOT NULL THEN -- A19
         RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL,
-            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others)::celery_semaphore.v1_answer;
+            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others, NULL
+        )::celery_semaphore.v1_answer;
     END IF;
+    FOR n IN 1..cardinality(_ats) LOOP
+        IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room((_a.ticket).nonce, _ats[n].name) THEN -- A20
+            PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
+        END IF;
+    END LOOP;
     IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
         IF _said.ran THEN -- A8
             RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
