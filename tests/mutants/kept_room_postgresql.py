@@ -46,6 +46,14 @@ MUTANTS = (
         tests=rows("earlier_task_takes_it or more_urgent_task_takes_it"),
     ),
     kept(
+        "thousands of waits keep room",
+        "there is room for them",
+        "kept_room",
+        "            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 100\n",
+        "",
+        tests=rows("a_hundred_keep_room"),
+    ),
+    kept(
         "one wait keeps room at a resource",
         "the next one writes its own",
         "kept_room",

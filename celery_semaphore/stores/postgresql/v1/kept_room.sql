@@ -9,14 +9,21 @@ CREATE FUNCTION celery_semaphore.v1_lasting_room(
     WHERE room.ends > _m.now AND room.ends <= celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up)
 $$;
 
--- C4: return the weight of the room that other waits keep, which stand before this ticket. So the oldest wait never
--- waits for kept room, and no two wait for each other. What is over is deleted before any call comes here.
+-- Return the room that other waits keep, which stand before this ticket. So the oldest wait never waits for kept room,
+-- and no two wait for each other. What is over is deleted before any call comes here.
+CREATE FUNCTION celery_semaphore.v1_room_before(
+    _kept celery_semaphore.kept_room[], _ticket celery_semaphore.v1_ticket
+) RETURNS SETOF celery_semaphore.kept_room LANGUAGE sql IMMUTABLE AS $$
+    SELECT room.* FROM unnest(_kept) AS room
+    WHERE room.nonce <> _ticket.nonce
+    AND (room.urgency, room.place, room.nonce) < (_ticket.urgency, _ticket.place, _ticket.nonce)
+$$;
+
+-- C4: return the weight of that room.
 CREATE FUNCTION celery_semaphore.v1_kept_before(
     _kept celery_semaphore.kept_room[], _ticket celery_semaphore.v1_ticket
 ) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT coalesce(sum(room.weight), 0)::bigint FROM unnest(_kept) AS room
-    WHERE room.nonce <> _ticket.nonce
-    AND (room.urgency, room.place, room.nonce) < (_ticket.urgency, _ticket.place, _ticket.nonce)
+    SELECT coalesce(sum(room.weight), 0)::bigint FROM celery_semaphore.v1_room_before(_kept, _ticket) AS room
 $$;
 
 -- Return the kept room without that of this wait; null if none is left.
@@ -62,7 +69,8 @@ BEGIN
 END $$;
 
 -- Keep the room of all claims that would admit the wait, where permits are held for no shorter than its turn takes at
--- the claim that refuses it (`_refusing`) for this reason. Return the resources where it kept room and keeps none now.
+-- the claim that refuses it (`_refusing`) for this reason; but not behind a hundred waits that keep room there, for each
+-- call goes through all of them. Return the resources where it kept room and keeps none now.
 CREATE FUNCTION celery_semaphore.v1_keep_room(
     _head celery_semaphore.waiter, _refusing int, _reason text, _m celery_semaphore.v1_moment
 ) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -83,7 +91,9 @@ BEGIN
         mean := coalesce(at.mean, 1000000);
         turn := CASE WHEN n <> _refusing AND _reason = 'saturated'
             THEN celery_semaphore.v1_expected_turn(refusing, ticket, _head.weights[_refusing], mean) END;
-        IF turn <= mean AND celery_semaphore.v1_refusal(at, _head.weights[n], ticket, _m) IS NULL THEN
+        IF turn <= mean AND celery_semaphore.v1_refusal(at, _head.weights[n], ticket, _m) IS NULL
+            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 100
+        THEN
             PERFORM celery_semaphore.v1_write_kept_room(at.name, ROW(
                 ticket.nonce, ticket.urgency, ticket.place, _head.weights[n],
                 least(_m.now + 1000000 + 2 * floor(turn), celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up))
