@@ -162,11 +162,16 @@ class Stores(RuleBasedStateMachine):
         return sorted({*held, *(task.holder for task in self.tasks.values())})
 
     def ends(self) -> list[float]:
-        """When permits, grants, pauses and the window end, the first of all the present moment."""
+        """When permits, grants, pauses and the window end, the first of all the present moment.
+
+        None is later than the longest run: by then an idle resource may be forgotten.
+        """
         found = {(self.clock.now // LEASE + 1) * LEASE}
         found |= {each.expires_at for seen in self.seen for each in seen.holders}
         found |= {seen.paused_until for seen in self.seen if seen.paused_until} - {inf}
-        return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
+        latest = self.begun + LONGEST_RUN_S
+        ends = {max(end, self.clock.now) for end in found if end < latest}
+        return sorted(ends | {self.clock.now})
 
     def with_messages(self) -> list[str]:
         """Those with messages that were not sent yet, or else those that ever had one."""

@@ -69,8 +69,8 @@ BEGIN
 END $$;
 
 -- Keep the room of all claims that would admit the wait, where permits are held for no shorter than its turn takes at
--- the claim that refuses it (`_refusing`) for this reason; but not behind a hundred waits that keep room there, for each
--- call goes through all of them. Return the resources where it kept room and keeps none now.
+-- the claim that refuses it (`_refusing`) for this reason; but not behind a hundred waits that keep room there, for
+-- each call goes through all of them. Return the resources where it kept room and keeps none now.
 CREATE FUNCTION celery_semaphore.v1_keep_room(
     _head celery_semaphore.waiter, _refusing int, _reason text, _m celery_semaphore.v1_moment
 ) RETURNS text[] LANGUAGE plpgsql AS $$
