@@ -20,34 +20,44 @@ if TYPE_CHECKING:
 def keep_room(
     state: MemoryState, waiter: StoredWait, refusing: ResourceClaim, reason: Reason
 ) -> list[str]:
-    """Keep the room of the other claims that would admit the wait, if its turn where it is refused comes soon.
+    """Keep the room of the other claims that would admit the wait, where permits do not come much sooner than its turn.
 
     Return the resources where it kept room before and keeps none now.
     """
     before = end_kept_room(state, waiter.resource_claims, waiter.nonce)
-    if reason is Reason.SATURATED:
-        turn = _turn(state, waiter, refusing)
-        lasts = microseconds(KEPT_ROOM) + 2 * int(turn)
-        ends = min(state.now + lasts, state.epoch.furthest(state.now))
-        for claim in waiter.resource_claims:
-            at = state.at(claim.resource)
-            if claim is refusing or turn > _mean(at) or state.refusal(claim, waiter.ticket):
-                continue
-            if len(at.rooms_before(waiter.ticket)) < KEPT_ROOMS:
-                at.kept[waiter.nonce] = KeptRoom(waiter.ticket, claim.weight, ends)
+    others = [each for each in waiter.resource_claims if each is not refusing]
+    for claim in others if reason is Reason.SATURATED else ():
+        lasts = _time_to_keep(state, waiter, refusing, claim)
+        if lasts is not None and not state.refusal(claim, waiter.ticket):
+            ends = min(state.now + lasts, state.epoch.furthest(state.now))
+            _keep(state.at(claim.resource), waiter, claim.weight, ends)
     return [name for name in before if waiter.nonce not in state.at(name).kept]
+
+
+def _time_to_keep(
+    state: MemoryState, waiter: StoredWait, refusing: ResourceClaim, other: ResourceClaim
+) -> int | None:
+    """Return for how long the other claim is to keep its room until the turn at the one that refuses, or None.
+
+    Where no permit was released yet, the mean of the other resource counts.
+    """
+    there, here = state.at(refusing.resource), state.at(other.resource)
+    limit_there = state.limit(there.name, refusing.limit) or 0
+    limit_here = state.limit(here.name, other.limit) or 0
+    mean_there = there.mean or here.mean or DEFAULT_MEAN
+    mean_here = here.mean or there.mean or DEFAULT_MEAN
+    if refusing.weight * mean_there * limit_here > 2 * other.weight * mean_here * limit_there:
+        return None  # permits come more slowly there
+    ahead = sum(each.in_line for each in there.line(before=waiter.ticket))
+    turn = (ahead + refusing.weight) * mean_there / limit_there
+    return microseconds(KEPT_ROOM) + 2 * int(turn) if turn <= mean_here else None
+
+
+def _keep(at: Resource, waiter: StoredWait, weight: int, ends: int) -> None:
+    if len(at.rooms_before(waiter.ticket)) < KEPT_ROOMS:
+        at.kept[waiter.nonce] = KeptRoom(waiter.ticket, weight, ends)
 
 
 def end_kept_room(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> list[str]:
     """Return the resources where this wait kept room."""
     return [claim.resource for claim in wanted if state.at(claim.resource).kept.pop(nonce, None)]
-
-
-def _turn(state: MemoryState, waiter: StoredWait, refusing: ResourceClaim) -> float:
-    """Return how long its turn is expected to take at the resource that refuses it."""
-    at, limit = state.at(refusing.resource), state.limit(refusing.resource, refusing.limit)
-    return (len(at.line(before=waiter.ticket)) + refusing.weight) * _mean(at) / (limit or 1)
-
-
-def _mean(at: Resource) -> float:
-    return float(DEFAULT_MEAN if at.mean is None else at.mean)

@@ -114,11 +114,6 @@ BEGIN
             celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others, NULL
         )::celery_semaphore.v1_answer;
     END IF;
-    FOR n IN 1..cardinality(_ats) LOOP
-        IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room((_a.ticket).nonce, _ats[n].name) THEN -- A20
-            PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
-        END IF;
-    END LOOP;
     IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
         IF _said.ran THEN -- A8
             RETURN celery_semaphore.v1_refuse_copy(_a, _ats, _m);
@@ -202,6 +197,7 @@ BEGIN
             _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
     ended := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
+    PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);
     IF ended.payload IS NOT NULL THEN
         -- The store was not told yet that this message was sent. It must be gone when its task runs: a task that ends
         -- before a server that crashed is back restores no permit, and would run once more. As in v1_begin_epoch, the

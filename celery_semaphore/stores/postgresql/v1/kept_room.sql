@@ -55,22 +55,46 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Return how long the wait's turn is expected to take at the resource that refuses it. Waits before it are counted no
--- further than until that is longer than `_at_most`.
-CREATE FUNCTION celery_semaphore.v1_expected_turn(
-    _at celery_semaphore.v1_resource, _ticket celery_semaphore.v1_ticket, _weight bigint, _at_most float8
-) RETURNS float8 LANGUAGE plpgsql AS $$
-DECLARE
-    mean float8 := coalesce(_at.mean, 1000000);
-    in_force float8 := coalesce(_at.operator, _at.declared);
-    most bigint := CASE WHEN _at_most * in_force < 10000 * mean THEN floor(_at_most * in_force / mean) + 2 END;
+-- A20: end what this wait keeps at these resources, which are due for a hand-on then.
+CREATE FUNCTION celery_semaphore.v1_end_own_room(
+    _nonce text, _ats celery_semaphore.v1_resource[], _m celery_semaphore.v1_moment
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (celery_semaphore.v1_position(_at.name, _ticket, coalesce(most, 10000)) + _weight) * mean / in_force;
+    FOR n IN 1..cardinality(_ats) LOOP
+        IF _ats[n].kept IS NOT NULL AND celery_semaphore.v1_end_kept_room(_nonce, _ats[n].name) THEN
+            PERFORM celery_semaphore.v1_mark_in_use(_ats[n].name, _m.now);
+        END IF;
+    END LOOP;
 END $$;
 
--- Keep the room of all claims that would admit the wait, where permits are held for no shorter than its turn takes at
--- the claim that refuses it (`_refusing`) for this reason; but not behind a hundred waits that keep room there, for
--- each call goes through all of them. Return the resources where it kept room and keeps none now.
+-- Return how long the wait's turn is expected to take at the claim that refuses it, if room of this other claim is to be
+-- kept for so long: permits do not come much sooner here, and are held for no shorter. Else null. Where no permit was
+-- released yet, the mean of the other resource counts. No more waits are counted than decide this.
+CREATE FUNCTION celery_semaphore.v1_turn_to_keep(
+    _head celery_semaphore.waiter, _refusing int, _there celery_semaphore.v1_resource, _other int,
+    _here celery_semaphore.v1_resource
+) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+    mean_there float8 := coalesce(_there.mean, _here.mean, 1000000);
+    mean_here float8 := coalesce(_here.mean, _there.mean, 1000000);
+    limit_there float8 := coalesce(_there.operator, _there.declared);
+    limit_here float8 := coalesce(_here.operator, _here.declared);
+    most float8 := mean_here * limit_there;
+    turn float8;
+BEGIN
+    IF _head.weights[_refusing] * mean_there * limit_here > 2 * _head.weights[_other] * mean_here * limit_there THEN
+        RETURN NULL; -- permits come more slowly there
+    END IF;
+    turn := (_head.weights[_refusing] + celery_semaphore.v1_position(
+        _there.name, celery_semaphore.v1_ticket_of(_head),
+        CASE WHEN most < 10000 * mean_there THEN floor(most / mean_there)::bigint + 2 ELSE 10000 END, '{in_line}'
+    )) * mean_there / limit_there;
+    RETURN CASE WHEN turn <= mean_here THEN turn END;
+END $$;
+
+-- Keep the room of all claims that would admit the wait, where permits do not come much sooner than its turn at the claim
+-- that refuses it (`_refusing`) for this reason; but not behind twenty waits that keep room there, for each call goes through
+-- all of them. Return the resources where it kept room and keeps none now.
 CREATE FUNCTION celery_semaphore.v1_keep_room(
     _head celery_semaphore.waiter, _refusing int, _reason text, _m celery_semaphore.v1_moment
 ) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -79,20 +103,20 @@ DECLARE
     refusing celery_semaphore.v1_resource := celery_semaphore.v1_read_for_wait(
         _head.resources[_refusing], _head.limits[_refusing], _m);
     at celery_semaphore.v1_resource;
-    mean float8;
     turn float8;
     left_by text[] := '{}';
 BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
         at := refusing;
+        turn := NULL;
         IF n <> _refusing THEN
             at := celery_semaphore.v1_read_for_wait(_head.resources[n], _head.limits[n], _m);
+            IF _reason = 'saturated' THEN
+                turn := celery_semaphore.v1_turn_to_keep(_head, _refusing, refusing, n, at);
+            END IF;
         END IF;
-        mean := coalesce(at.mean, 1000000);
-        turn := CASE WHEN n <> _refusing AND _reason = 'saturated'
-            THEN celery_semaphore.v1_expected_turn(refusing, ticket, _head.weights[_refusing], mean) END;
-        IF turn <= mean AND celery_semaphore.v1_refusal(at, _head.weights[n], ticket, _m) IS NULL
-            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 100
+        IF turn IS NOT NULL AND celery_semaphore.v1_refusal(at, _head.weights[n], ticket, _m) IS NULL
+            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 20
         THEN
             PERFORM celery_semaphore.v1_write_kept_room(at.name, ROW(
                 ticket.nonce, ticket.urgency, ticket.place, _head.weights[n],

@@ -135,6 +135,9 @@ BEGIN
             PERFORM celery_semaphore.v1_enqueue(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
     END IF;
+    IF _a.kind <> 'block' OR answer.reason <> 'saturated' THEN -- else it only asks again
+        PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);
+    END IF;
     IF answer.reason = 'unsatisfiable' AND at.operator IS NULL THEN
         SELECT celery_semaphore.v1_declared_by(at.name, r, _m.permits_ended_by) INTO answer.declared_by
         FROM (SELECT) AS one LEFT JOIN celery_semaphore.resource AS r ON r.name = at.name;

@@ -60,21 +60,30 @@ local function elsewhere(claims, ticket)
 end
 
 local function mean_of(at)
-    return tonumber(permits.known(at).mean) or 1000000
+    return tonumber(permits.known(at).mean or nil)
 end
 
--- H12: keep the room of the other claims that would admit the wait, if its turn where it is refused comes soon. Where
--- it kept room before, and keeps none now, the next call hands that on.
+-- Return for how long the other claim is to keep its room until the turn at the one that refuses, or nothing. Where no
+-- permit was released yet, the mean of the other resource counts.
+local function time_to_keep(refusing, other, head)
+    local limit = permits.limit_of(other.at, other.limit) or 0
+    local there = mean_of(refusing.at) or mean_of(other.at) or 1000000
+    local here = mean_of(other.at) or mean_of(refusing.at) or 1000000
+    if refusing.weight * there * limit > 2 * other.weight * here * refusing.limit then
+        return nil -- permits come more slowly there
+    end
+    local turn = (line.ahead(refusing.at, head) + refusing.weight) * there / refusing.limit
+    return turn <= here and KEPT_ROOM + 2 * math.floor(turn) or nil
+end
+
+-- H12: keep the room of the other claims that would admit the wait, where permits do not come much sooner than its turn.
+-- Where it kept room before, and keeps none now, the next call hands that on.
 local function keep_room(claims, refusing, reason, head)
-    local nonce = records.nonce_of(head)
-    local before, keeps = kept_room.finish(resources, nonce), {}
-    if reason == "saturated" then
-        local turn = (line.position(refusing.at, head) + refusing.weight) * mean_of(refusing.at) / refusing.limit
-        local ends = math.min(now + KEPT_ROOM + 2 * math.floor(turn), furthest())
-        for _, claim in ipairs(claims) do
-            if claim ~= refusing and turn <= mean_of(claim.at) and not line.refusal(claim, head) then
-                keeps[claim.at] = kept_room.keep(claim.at, head, claim.weight, ends)
-            end
+    local before, keeps = kept_room.finish(resources, records.nonce_of(head)), {}
+    for _, claim in ipairs(reason == "saturated" and claims or {}) do
+        local lasts = claim ~= refusing and time_to_keep(refusing, claim, head)
+        if lasts and not line.refusal(claim, head) then
+            keeps[claim.at] = kept_room.keep(claim.at, head, claim.weight, math.min(now + lasts, furthest()))
         end
     end
     for _, at in ipairs(before) do

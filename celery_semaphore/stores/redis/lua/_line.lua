@@ -69,6 +69,11 @@ function line.position(at, ticket)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
+-- Return how many waits in line stand before this one.
+function line.ahead(at, ticket)
+    return call("ZLEXCOUNT", at.line, "-", "(" .. ticket)
+end
+
 -- Return where the line begins: this call has passed over all before that (H11).
 local function after(at)
     return at.passed and "(" .. at.passed or "-"

@@ -55,6 +55,12 @@ local function delay(claim, reason, turn)
     return math.floor(reason == "running" and seconds or math.min(seconds, own_wait.left())) -- a run does not wait
 end
 
+function own_wait.end_kept_room() -- A20
+    for _, at in ipairs(kept_room.finish(resources, own_wait.nonce)) do
+        index.mark_in_use(at, now)
+    end
+end
+
 -- A13, and the answer of every other refusal.
 function own_wait.refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - line.place_of(ticket))
@@ -80,6 +86,9 @@ function own_wait.refuse(n, reason)
             asked.session, asked.epoch = session, epoch
         end
         line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
+    end
+    if kind ~= "block" or reason ~= "saturated" then -- else it only asks again
+        own_wait.end_kept_room()
     end
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.runs_until() then

@@ -31,9 +31,6 @@ if other_claims then -- A19
     return {epoch, "other claims", other_claims, ticket}
 end
 
-for _, at in ipairs(kept_room.finish(resources, own_wait.nonce)) do -- A20
-    index.mark_in_use(at, now)
-end
 local run = messages.run()
 if run then -- A8, A9
     if run == "copy" then -- A8: the wait is over, so a grant of its ticket ends too
@@ -74,6 +71,7 @@ for n, claim in ipairs(whole and {} or claims) do
     end
 end
 own_wait.forget() -- A10 or A14
+own_wait.end_kept_room()
 if not messages.is_first then
     messages.remember(messages.carried, messages.own)
 elseif messages_key then
