@@ -127,13 +127,14 @@ class Semaphore:
     def available(self) -> int:
         """Return how much of the limit is free right now.
 
-        It is 0 if more than the limit is in use, because the limit was lowered or the store lost its data.
+        What waits keep while another of their semaphores is saturated is not free. It is 0 if more than the limit is in
+        use, because the limit was lowered or the store lost its data.
         """
         seen = self._store.snapshot(self._claim.resource, waiters=1)
         limit = self._claim.limit if seen.limit is None else seen.limit
         if limit is None:
             raise unknown_limit(self._claim)
-        return max(0, limit - seen.occupied)
+        return max(0, limit - seen.occupied - seen.kept)
 
     def holders(self) -> tuple[Held, ...]:
         """Return the current holders of permits, tasks and other code, oldest first."""

@@ -12,7 +12,7 @@ from .asker import WaitingCall, asker_of
 from .held_permits import held_permits_in
 from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
-from .saturation import too_heavy
+from .saturation import too_heavy, usage
 from .session import HeldWait
 from .store import Store
 from .ticket import DEFAULT_PRIORITY, Ticket
@@ -132,11 +132,9 @@ class BlockingWaiter:
 
     def _refused(self, refusal: Refusal) -> float:
         """Handle a refusal; return the seconds until the next attempt, unless the call is notified before."""
-        usage = (
-            f"{refusal.occupied} of {refusal.limit} in use, {refusal.position} waiting before it"
-        )
+        why = f"{usage(refusal)}, {refusal.position} waiting before it"
         reason = Reason.PAUSED if refusal.limit == 0 else refusal.reason
-        self._why = usage if reason is Reason.TIMED_OUT else f"{reason}, {usage}"
+        self._why = why if reason is Reason.TIMED_OUT else f"{reason}, {why}"
         if reason is Reason.UNSATISFIABLE:
             self._why = f"{reason}, {too_heavy(refusal)}"
         if refusal.reason is Reason.TIMED_OUT:

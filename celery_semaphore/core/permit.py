@@ -128,6 +128,7 @@ class Refusal:
     waited: float  # seconds since the ticket was made
     # Of a weight above the limit in force: the process that declared that limit; empty if an operator set it.
     declared_by: str = ""
+    kept: int = 0  # weight of the room there that waits before this one keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,9 @@ class Snapshot:
     # The store's time until which it is paused, or its semaphore is: infinity if that is until it is resumed.
     paused_until: float | None = None
     declared: DeclaredLimit | None = None  # in force if no operator set a limit; None: none was
+    kept: int = (
+        0  # weight of the room that waits keep here while another of their claims is saturated
+    )
 
 
 @dataclass(frozen=True, slots=True)

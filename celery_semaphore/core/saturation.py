@@ -100,6 +100,12 @@ class WaitPolicy:
         return min(max(delay, self.shortest), self.longest)
 
 
+def usage(refusal: Refusal) -> str:
+    """Say how much of the limit is in use, and how much waits keep for themselves."""
+    kept = f", {refusal.kept} kept for waiting tasks" if refusal.kept else ""
+    return f"{refusal.occupied} of {refusal.limit} in use{kept}"
+
+
 def too_heavy(refusal: Refusal) -> str:
     """Say which limit in force a weight is above, and where that limit comes from."""
     by = f"declared by {refusal.declared_by}" if refusal.declared_by else "set by an operator"

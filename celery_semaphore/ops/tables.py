@@ -24,7 +24,7 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
             printable(view.semaphore),
             _limits(view),
             str(view.keys) if view.keys else NOTHING,
-            str(view.occupied),
+            _in_use(view),
             str(view.waiting),
             duration(view.oldest_wait),
         )
@@ -56,7 +56,7 @@ def keys(views: Sequence[ResourceView], most: int) -> str:
         (
             printable(view.key or ""),
             limit_of(view),
-            str(view.occupied),
+            _in_use(view),
             str(view.waiting),
             duration(view.oldest_wait),
         )
@@ -71,7 +71,9 @@ def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str
     if not of_keys:
         return resource(view)
     total = view.with_keys(of_keys)
-    parts = [f"{place(view)}: {total.occupied} in use, {_waiting(total)}, all keys together"]
+    parts = [
+        f"{place(view)}: {total.occupied} in use{_kept(total)}, {_waiting(total)}, all keys together"
+    ]
     if view.occupied or view.waiting:  # tasks without a key
         parts.append(resource(view))
     return "\n\n".join(
@@ -217,7 +219,7 @@ def printable(text: str) -> str:
 def _headline(view: ResourceView) -> str:
     lately = "" if view.mean_held is None else f"; a permit is held for {duration(view.mean_held)}"
     limit = limit_of(replace(view, paused=False))
-    usage = f"{view.occupied} of {limit} in use, {_waiting(view)}"
+    usage = f"{view.occupied} of {limit} in use{_kept(view)}, {_waiting(view)}"
     paused = f"; paused {until(view.pause_left)}" if view.paused else ""
     return f"{place(view)}: {usage}{paused}{lately}"
 
@@ -230,6 +232,15 @@ def why_in_force(view: ResourceView) -> str:
     if view.set_by_operator:
         return f"In force is the limit that was set; {lately}."
     return f"In force is what is declared: {lately}."
+
+
+def _in_use(view: SemaphoreView | ResourceView) -> str:
+    return f"{view.occupied}{_kept(view)}"
+
+
+def _kept(view: SemaphoreView | ResourceView) -> str:
+    """Say how much room waits keep while another of their semaphores is saturated, if any do."""
+    return f", {view.kept} kept for waiting tasks" if view.kept else ""
 
 
 def _waiting(view: ResourceView) -> str:

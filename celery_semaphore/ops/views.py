@@ -52,6 +52,7 @@ class SemaphoreView:
     paused_keys: int = 0  # with a pause of their own
     # The smallest limit that was declared lately for calls without a key, and its process.
     declared: DeclaredLimit | None = None
+    kept: int = 0  # see Snapshot
 
     @classmethod
     def of(
@@ -90,6 +91,7 @@ class SemaphoreView:
             pause_left=None if pause is None else pause.left,
             paused_keys=sum(semaphore_of(at) == name for at in pauses),
             declared=next((each.declared for each in seen if each.resource == name), None),
+            kept=sum(each.kept for each in seen),
         )
 
 
@@ -177,11 +179,14 @@ class ResourceView:
     declared: DeclaredLimit | None = (
         None  # the smallest limit that was declared lately, and its process
     )
+    kept: int = 0  # see Snapshot
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to show: no permit, no wait, and nothing that an operator decided."""
-        return not (self.occupied or self.waiting or self.set_by_operator or self.paused)
+        """Whether there is nothing to show: no permit, no kept room, no wait, and nothing that an operator decided."""
+        return not (
+            self.occupied or self.kept or self.waiting or self.set_by_operator or self.paused
+        )
 
     def with_keys(self, keys: Sequence[ResourceView]) -> ResourceView:
         """Return the view of a whole semaphore: what is used and waits at its keys is counted with its own."""
@@ -189,6 +194,7 @@ class ResourceView:
         return replace(
             self,
             occupied=self.occupied + sum(each.occupied for each in keys),
+            kept=self.kept + sum(each.kept for each in keys),
             waiting=self.waiting + sum(each.waiting for each in keys),
             oldest_wait=max(waits, default=None),
         )
@@ -211,6 +217,7 @@ class ResourceView:
             paused=until is not None,
             pause_left=None if until is None or until == inf else until - seen.at,
             declared=seen.declared,
+            kept=seen.kept,
         )
 
 

@@ -15,6 +15,10 @@ from ..core.ticket import Ticket
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, until one was released
+KEPT_ROOM = (
+    1.0  # seconds that kept room lasts (H12), beside twice the time until the turn of its wait
+)
+KEPT_ROOMS = 20  # waits that keep room at a resource: one behind so many keeps none there
 _LONGEST_S = 4_000_000_000.0  # seconds
 DEFAULT_WAIT = Wait(Kind.REQUEUE)  # has the bounds of the delay for a caller that would not wait
 ROUNDS = 1000  # calls of one hand-on at most; the next reaper continues

@@ -14,6 +14,7 @@ from celery_semaphore.core.store import Store
 from tests.conftest import StartServer
 from tests.django.conftest import MakeApp, occupy
 from tests.django.pages import API, LIST, Login, address, logged
+from tests.support.kept_room import keep_room
 
 
 def test_the_admins_index_leads_to_the_semaphores(client: Login) -> None:
@@ -59,6 +60,19 @@ def test_a_semaphores_page_shows_permits_and_waiters(client: Login, store: Store
     assert "<strong>2</strong> of <strong>2</strong> in use" in text
     for task_id in ("one", "two", "three"):
         assert f"<code>{task_id}</code>" in text
+
+
+def test_kept_room_is_shown(client: Login, store: Store) -> None:
+    """H12: else no task runs beside free permits, and the page does not say why."""
+    keep_room(store, Claim("export", "7", 1))
+    occupy(store, Claim("export", "8", 1), ["one:1"])
+    occupy(store, Claim("export", "7", 1), ["two:1"])
+    browser = client()
+    text = browser.get(address("export", "7")).content.decode()
+    assert "in use, <strong>1</strong> kept for waiting tasks," in text
+    for page in (LIST, address("export")):
+        text = browser.get(page).content.decode()
+        assert len(re.findall("1 kept for waiting tasks", text)) == 1
 
 
 def test_a_semaphore_with_keys_shows_them_and_each_has_a_page(client: Login, store: Store) -> None:

@@ -37,13 +37,13 @@ from celery_semaphore.testing.conformance.acquisition import limits_set
 from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
-from .task import CALLER, CLAIMS, SESSIONS, WAITS, Task
+from .task import CALLER, CLAIMS, HOLDER, REACHABLE, SESSIONS, SEVERAL, WAITS, Task
 from .trio import Learnt, Trio, in_order
 
 Answer = TypeVar("Answer")
 KEPT = Learnt(None, (microseconds(LEASE), microseconds(TAKE_UP)))  # by a first caller
 OTHER = Learnt(None, (microseconds(LEASE / 10), microseconds(TAKE_UP / 10)))
-RESOURCES = ("api", "disk/x")
+RESOURCES = ("api", "disk/x", "pool")
 DECLARED = (*RESOURCES, all_keys_of("disk/x"))  # also for all keys (A18)
 QUEUES = ("celery", "celery.granted")
 MANY = 6  # deliveries: before so many there is not much that a fault could take
@@ -54,8 +54,14 @@ LONGEST_RUN_S = 8 * LEASE
 ODD_S = 0.000_037
 ROUNDS = 40  # of reaping until all is over: each frees at least one permit
 
-tasks = st.sampled_from("abc")
+tasks = st.sampled_from("abcde")
 claims = st.sampled_from(list(CLAIMS))
+# Of waits beside single ones: what each claims, and how it waits.
+besides: st.SearchStrategy[list[tuple[str, str]]] = st.just([]) | st.lists(
+    st.tuples(st.sampled_from([*SEVERAL, "api", "disk"]), st.sampled_from(REACHABLE)),
+    min_size=2,
+    max_size=3,
+)
 waits = st.sampled_from(list(WAITS))
 sessions = st.sampled_from(SESSIONS)
 queues = st.sampled_from(QUEUES)
@@ -156,11 +162,16 @@ class Stores(RuleBasedStateMachine):
         return sorted({*held, *(task.holder for task in self.tasks.values())})
 
     def ends(self) -> list[float]:
-        """When permits, grants, pauses and the window end, the first of all the present moment."""
+        """When permits, grants, pauses and the window end, the first of all the present moment.
+
+        None is later than the longest run: by then an idle resource may be forgotten.
+        """
         found = {(self.clock.now // LEASE + 1) * LEASE}
         found |= {each.expires_at for seen in self.seen for each in seen.holders}
         found |= {seen.paused_until for seen in self.seen if seen.paused_until} - {inf}
-        return sorted({max(end, self.clock.now) for end in found} | {self.clock.now})
+        latest = self.begun + LONGEST_RUN_S
+        ends = {max(end, self.clock.now) for end in found if end < latest}
+        return sorted(ends | {self.clock.now})
 
     def with_messages(self) -> list[str]:
         """Those with messages that were not sent yet, or else those that ever had one."""
@@ -172,9 +183,20 @@ class Stores(RuleBasedStateMachine):
 
     # What workers do.
 
-    @initialize(claims=claims, waiting=st.lists(waits, max_size=2))
-    def begin(self, claims: str, waiting: list[str]) -> None:
-        """One has a permit, and others may wait: else most of a program would pass before anybody does."""
+    @initialize(claims=claims, waiting=st.lists(waits, max_size=2), beside=besides)
+    def begin(self, claims: str, waiting: list[str], beside: list[tuple[str, str]]) -> None:
+        """One has a permit, and others may wait: else most of a program would pass before anybody does.
+
+        Or all semaphores are in use, and tasks with several claims wait beside others (H12).
+        """
+        if beside:
+            self.ask_for_grants(HOLDER, begun=False)
+            self.deliver("d", "api", "not", message="none", heard=True)
+            self.deliver("e", "disk", "not", message="none", heard=True)
+            self.advance(1.0)
+            for task, (each, wait) in zip("abc", beside, strict=False):
+                self.deliver(task, each, wait, message="none", heard=True)
+            return
         for task, wait in zip("abc", ["not", *waiting], strict=False):
             self.deliver(task, claims, wait, message="none", heard=True)
 
@@ -284,6 +306,14 @@ class Stores(RuleBasedStateMachine):
         self.promises.over.add(holder)
         if holder == one.holder:
             one.known_until = min(one.known_until, self.clock.now + LEASE)
+
+    @precondition(lambda self: any(seen.holders for seen in self.seen))
+    @rule(resource=st.sampled_from(RESOURCES), then=nexts)
+    def finish(self, resource: str, then: str) -> None:
+        """The task that holds a permit here for the longest time ends."""
+        seen = next(each for each in self.seen if each.resource == resource)
+        if holder := next((each.holder for each in seen.holders if not each.granted), None):
+            self.release(holder, ran=True, then=then)
 
     @precondition(lambda self: self.waiting())
     @rule(task=waiting_tasks, then=nexts)

@@ -8,12 +8,19 @@ from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.conformance.suite import LEASE
 
-API, DISK = Claim("api", None, 1), Claim("disk", "x", 1)
+API, DISK, POOL = Claim("api", None, 1), Claim("disk", "x", 1), Claim("pool", None, 3, weight=2)
+SEVERAL = {
+    "api and disk": (API, DISK),
+    "disk and api": (DISK, API),
+    "api and pool": (API, POOL),
+    "pool and disk": (POOL, DISK),
+    "all three": (DISK, POOL, API),
+}
 CLAIMS = {
     "api": (API,),
     "disk": (DISK,),
-    "api and disk": (API, DISK),
-    "disk and api": (DISK, API),
+    "pool": (Claim("pool", None, 3),),
+    **SEVERAL,
     "api, limit 2": (Claim("api", None, 2),),
     "api, no limit": (Claim("api", None, None),),
     "api, not now": (Claim("api", None, 0),),
@@ -33,6 +40,7 @@ WAITS = {
     "call": Wait(Kind.BLOCK, shortest=LEASE / 3, longest=LEASE / 3, session=CALLER),
     "not": None,
 }
+REACHABLE = ("park", "park, urgent", "held", "held, urgent", "call")  # if their sessions ask
 
 
 @dataclass

@@ -168,7 +168,7 @@ MUTANTS = (
         "a look forgets that a limit lapses",
         "it was due once",
         "reap",
-        " or permits.rises_at(at) or",
+        " or kept_room.comes_at(at) or",
         " or",
         tests=ON_REDIS,
     ),
@@ -587,7 +587,7 @@ MUTANTS = (
     lua(
         *REFUSAL_UNSEEN,
         "_own_wait",
-        "in_grace and grace_until or permits.rises_at(at)",
+        "in_grace and grace_until or kept_room.comes_at(at)",
         "in_grace and grace_until or permits.paused_until(at)",
         tests=(ON_REDIS[0], *OF_ALL),
     ),

@@ -20,8 +20,8 @@ LATE_WORDS = [
         "the end of a grace is as good as a lease",
         "whoever waits there is looked at when a permit is given back",
         "_own_wait",
-        "in_grace and grace_until or permits.rises_at(at)",
-        "permits.rises_at(at)",
+        "in_grace and grace_until or kept_room.comes_at(at)",
+        "kept_room.comes_at(at)",
         tests=(f"{SUITE}::TestValkeyStore", *IN_GRACE),
     ),
     postgresql(
@@ -434,7 +434,7 @@ CLOCK_STEPS = [
         "a lease ends when its time has come",
         "the clock steps back, and a dead holder's permit is gone for as long",
         "state",
-        "            at.cut(self.epoch.furthest(self.now))\n",
+        "            at.cut(self.now, self.epoch.furthest(self.now))\n",
         "",
     ),
 ]

@@ -18,6 +18,7 @@ from ..encoding import (
     resource_claims,
     seconds,
 )
+from .kept_room import end_kept_room
 from .messages import Messages
 from .stored_wait import StoredWait
 
@@ -92,6 +93,7 @@ class Acquisition:
         # Count the permit as held from now on: the time from the grant to here would make the expected waits too long.
         self.state.write(self.wanted, self.holder, token, self.state.now)
         self.state.forget_ticket(self.wanted, self.ticket.nonce)
+        self._end_kept_room()
         self.messages.admitted(self.holder)
         return self._permit()
 
@@ -132,13 +134,20 @@ class Acquisition:
             else:
                 kept = self.ticket
                 self._stand(claim, self.wait, retry)
+        if not (wait.kind is Kind.BLOCK and reason is Reason.SATURATED):  # else it only asks again
+            self._end_kept_room()
         if kept or reason is Reason.RECOVERING:
             self.messages.refused(kept or self.messages.ticket)
         limit, occupied = self._limit(claim) or 0, at.occupied()
+        kept_room = at.kept_before(self.ticket)
         asked = next(each for each in self.claims if each.resource == claim.resource)
         after, since = seconds(retry), seconds(self._waited())
         by = self._declared_by(claim) if reason is Reason.UNSATISFIABLE else ""
-        return Refusal(asked, reason, limit, occupied, kept, position, after, since, by)
+        return Refusal(asked, reason, limit, occupied, kept, position, after, since, by, kept_room)
+
+    def _end_kept_room(self) -> None:  # A20
+        for name in end_kept_room(self.state, self.wanted, self.ticket.nonce):
+            self.state.at(name).reaped_at = 0  # the next reaper hands on
 
     def _declared_by(self, claim: ResourceClaim) -> str:
         by_operator = self.state.decisions.limit(claim.resource) is not None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...core.store import HandedOn
 from ..encoding import ResourceClaim
+from .kept_room import end_kept_room, keep_room
 from .resource import Entry
 from .state import GRANT
 
@@ -34,14 +35,14 @@ def _hand_on(state: MemoryState, names: Sequence[str], granted: list[StoredWait]
 
     If a head has claims on other resources, all are handed on together.
     """
-    needed = list[str]()
-    for name in names:
-        at = state.at(name)
+    needed, left = list[str](), [*names]
+    while left:
+        at = state.at(left.pop(0))
         while waiter := _next(state, at):
             if not {claim.resource for claim in waiter.resource_claims}.issubset(names):  # H7
                 needed = [claim.resource for claim in waiter.resource_claims]
                 break
-            _grant_or_move(state, at, waiter, granted)
+            left += _grant_or_move(state, at, waiter, granted)
     outgoing = frozenset(name for name in names if state.at(name).outbox)
     if not needed:
         return outgoing
@@ -60,18 +61,21 @@ def _next(state: MemoryState, at: Resource) -> StoredWait | None:
 
 def _grant_or_move(
     state: MemoryState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
-) -> None:
+) -> list[str]:
+    """Return the resources where the wait keeps no room any more."""
     for claim in waiter.resource_claims:
-        if claim.resource != at.name and state.refusal(claim, waiter.ticket):  # H8
+        if claim.resource != at.name and (reason := state.refusal(claim, waiter.ticket)):  # H8
             at.forget(waiter.nonce)
             state.at(claim.resource).tickets[waiter.nonce] = waiter
-            return
+            return keep_room(state, waiter, claim, reason)
     _grant(state, at, waiter)
     granted.append(waiter)
+    return []
 
 
 def _grant(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
     """H9, E4: grant all claims of this wait."""
+    end_kept_room(state, waiter.resource_claims, waiter.nonce)
     token = state.new_token(waiter.resource_claims)
     ends = state.now + (GRANT if waiter.session else state.take_up)
     for claim in waiter.resource_claims:

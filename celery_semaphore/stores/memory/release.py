@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.permit import MessageId
 from ..encoding import ResourceClaim
+from .kept_room import end_kept_room
 from .messages import note_end
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ def release(
             at.learn(max(0, state.now - entry.since))  # the clock may have stepped back
         at.mark_released(holder, state.now + state.lease)  # R4
     if _is_unheard(state, wanted, holder):  # R6
+        end_kept_room(state, wanted, holder)
         state.taken_up(wanted, holder)
 
 
 def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
     """R6, E14: end the wait of this ticket, and its grant."""
     state.end_overdue(wanted)
+    end_kept_room(state, wanted, ticket.nonce)
     state.taken_up(wanted, ticket.nonce)
 
 

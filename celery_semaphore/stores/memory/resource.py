@@ -34,6 +34,14 @@ class Entry:
         return self.ticket is not None
 
 
+class KeptRoom(NamedTuple):
+    """The room that a wait keeps at one of its resources while another one refuses it (H12)."""
+
+    ticket: Ticket
+    weight: int
+    ends: int
+
+
 class Own(NamedTuple):
     """The own entries of a renewal: its permit, or the grant that it was if the store lost the take-up."""
 
@@ -58,6 +66,7 @@ class Resource:
     )  # by nonce: in line, granted or ended
     # The messages to send: nonce → token of the grant, or 0 if the wait has ended.
     outbox: dict[str, int] = field(default_factory=dict)
+    kept: dict[str, KeptRoom] = field(default_factory=dict)  # by nonce of the wait
     token: int = 0
     declared: Declared | None = None  # by acquires
     mean: float | None = None
@@ -70,6 +79,18 @@ class Resource:
 
     def occupied(self) -> int:
         return sum(entry.weight for entry in self.entries())
+
+    def rooms_before(self, ticket: Ticket) -> list[KeptRoom]:
+        """Return the room that other waits keep, which stand before this one (C4)."""
+        others = [room for nonce, room in self.kept.items() if nonce != ticket.nonce]
+        return [room for room in others if room.ticket.rank < ticket.rank]
+
+    def kept_before(self, ticket: Ticket) -> int:
+        return sum(room.weight for room in self.rooms_before(ticket))
+
+    def lasting(self, now: int, furthest: int) -> dict[str, KeptRoom]:
+        """Return the kept room whose time lasts; it is over if the clock stepped back."""
+        return {nonce: room for nonce, room in self.kept.items() if now < room.ends <= furthest}
 
     def entries(self, without: Own = NOTHING) -> list[Entry]:
         """Return all permits and grants, except the given ones."""
@@ -140,8 +161,9 @@ class Resource:
         self.mean_samples += 1
         self.mean = mean + (held - mean) / min(self.mean_samples, LATELY)
 
-    def cut(self, furthest: int) -> None:
-        """Cut leases that end later than any can: the clock stepped back."""
+    def cut(self, now: int, furthest: int) -> None:
+        """Cut leases that end later than any can: the clock stepped back. End kept room."""
+        self.kept = self.lasting(now, furthest)
         for entries in (self.holders, self.grants):
             for name, entry in entries.items():
                 entries[name] = replace(entry, ends=min(entry.ends, furthest))

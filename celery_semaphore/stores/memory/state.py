@@ -84,7 +84,7 @@ class MemoryState:
 
     def end_overdue(self, wanted: Sequence[ResourceClaim]) -> None:
         for at in [self.at(claim.resource) for claim in wanted]:
-            at.cut(self.epoch.furthest(self.now))
+            at.cut(self.now, self.epoch.furthest(self.now))
             if not self.in_grace:  # else the store was away: no holder could renew or come back
                 ended_by = self.epoch.permits_ended_by(self.now)
                 for lapsed in at.end_overdue(self.now, ended_by, self.lease, self.take_up):
@@ -200,7 +200,7 @@ class MemoryState:
     def refusal(self, claim: ResourceClaim, ticket: Ticket) -> Reason | None:
         """Return the reason why this claim refuses, the first of C1 to C5, or None."""
         at, limit = self.at(claim.resource), self.limit(claim.resource, claim.limit) or 0
-        occupied = at.occupied() + claim.weight
+        occupied = at.occupied() + at.kept_before(ticket) + claim.weight
         if limit == 0:  # C1
             return Reason.PAUSED
         if claim.weight > limit:  # C2

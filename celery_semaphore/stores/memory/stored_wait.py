@@ -45,6 +45,11 @@ class StoredWait:
         """Whether its message is with the broker: then it keeps its place, but can be granted nothing."""
         return self.payload is None and (self.away or not self.session)
 
+    @property
+    def in_line(self) -> bool:
+        """Whether it is in line, as far as was last checked."""
+        return not (self.in_transit or self.aside)
+
     def claims_the_same(self, wanted: Sequence[ResourceClaim]) -> bool:
         """Return whether these claims have the same resources and weights, in any order."""
         own = {claim.resource: claim.weight for claim in self.resource_claims}

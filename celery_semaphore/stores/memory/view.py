@@ -18,7 +18,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
     at = state.resources.get(name) or Resource(name)
     limit, paused_until = state.limit_behind(name), state.decisions.paused_until(name, state.now)
     held = _held(state, at)
-    line = at.line()
+    line, lasting = at.line(), at.lasting(state.now, state.epoch.furthest(state.now))
     return Snapshot(
         name,
         limit,
@@ -34,6 +34,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         seconds(state.epoch.grace_until) if state.in_grace else None,
         until(paused_until),
         state.declared(name),
+        sum(room.weight for room in lasting.values()),
     )
 
 

@@ -27,7 +27,8 @@ from .names import original
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by, others = answer
+    reason, n, limit, occupied, ticket, position, retry_after, waited, *more = answer
+    declared_by, others, kept = more
     if others is not None:  # A19
         raise OtherClaims(ticket_of(original(ticket)), unpacked(others))
     resource = wanted[int(n) - 1].resource
@@ -41,6 +42,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         seconds(retry_after),
         seconds(waited),
         original(declared_by or ""),
+        int(kept),
     )
 
 
@@ -62,9 +64,8 @@ def session_reply(answer: list[Any]) -> SessionReply:
 
 
 def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
-    limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, declared, by = (
-        json.loads(seen)
-    )
+    limit, by_operator, mean, now, waiting, holders, waiters, grace, *more = json.loads(seen)
+    paused, declared, by, kept = more
     entries = tuple(_held(holder) for holder in holders)
     return Snapshot(
         resource,
@@ -79,6 +80,7 @@ def snapshot(resource: str, skip: int, seen: str) -> Snapshot:
         None if grace is None else seconds(grace),
         until(paused),
         None if declared is None else DeclaredLimit(declared, original(by or "")),
+        kept,
     )
 
 

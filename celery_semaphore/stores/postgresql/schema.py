@@ -24,6 +24,7 @@ _PARTS = (
         "released",
         "sessions",
         "resource",
+        "kept_room",
         "permits",
         "line",
         "declared",

@@ -7,6 +7,13 @@ CREATE TABLE celery_semaphore.installed (
     at timestamptz NOT NULL DEFAULT now()
 );
 
+-- The room that a wait keeps at one of its resources while another one refuses it: see v1/kept_room.sql.
+CREATE TYPE celery_semaphore.kept_room AS (
+    nonce text COLLATE "C", urgency smallint, place bigint, -- the ticket, with the urgency that it had then
+    weight bigint,
+    ends bigint
+);
+
 -- Resources that are in use, or were lately. A permit changes only the mean and its samples. No indexed column changes,
 -- so each update stays on its own page (HOT) and leaves no dead index entries.
 CREATE TABLE celery_semaphore.resource (
@@ -22,7 +29,8 @@ CREATE TABLE celery_semaphore.resource (
     latest float8, -- how long the last permit was held that was released while a task waited
     too_heavy_above bigint, -- the limit for which heavier waits were set aside; null: none are
     ceiling bigint, -- the total weight that can be alive in an epoch: see v1_ceiling
-    ceiling_in bigint -- that epoch
+    ceiling_in bigint, -- that epoch
+    kept celery_semaphore.kept_room[] -- null: none; what is over may stay until the next call that reaps
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.resource (reap_at);
 

@@ -32,7 +32,7 @@ def figures(answer: bytes | int) -> list[int]:
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:
-    _, reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by = answer
+    _, reason, n, limit, occupied, ticket, position, retry_after, waited, declared_by, kept = answer
     resource = wanted[n - 1].resource
     return Refusal(
         next(claim for claim in claims if claim.resource == resource),
@@ -44,6 +44,7 @@ def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[A
         seconds(retry_after),
         seconds(waited),
         text(declared_by),
+        kept,
     )
 
 
@@ -59,7 +60,9 @@ def grant(answer: list[Any]) -> Grant:
 
 
 def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
-    _, limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, declared = answer
+    _, limit, by_operator, mean, now, waiting, holders, waiters, grace, paused, declared, kept = (
+        answer
+    )
     in_force = None if limit == b"" else limit
     entries = [_held(holder) for holder in holders]
     return Snapshot(
@@ -75,6 +78,7 @@ def snapshot(resource: str, skip: int, answer: list[Any]) -> Snapshot:
         None if grace == b"" else seconds(grace),
         until(None if paused == b"" else paused),
         declaration(declared),
+        kept,
     )
 
 

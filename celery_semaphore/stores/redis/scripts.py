@@ -8,6 +8,7 @@ from importlib.resources import files
 from ...core.formats import FORMAT
 from ...core.session import GRANT_S
 from ...core.store import BROKER_FOR_S, CONSUMED_FOR_S
+from ..encoding import KEPT_ROOM, KEPT_ROOMS, microseconds
 from ..processes import SEEN_FOR_S
 from .connection import pack
 
@@ -38,8 +39,10 @@ class Script:
         self.parts = parts
         texts = [(here / f"{part}.lua").read_text("utf-8") for part in parts]
         constants = (
-            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S ="
-            f' "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}, {CONSUMED_FOR_S}, {BROKER_FOR_S:.0f}'
+            "local FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, KEPT_ROOM,"
+            " KEPT_ROOMS ="
+            f' "{FORMAT}", {GRANT_S}, {SEEN_FOR_S}, {CONSUMED_FOR_S}, {BROKER_FOR_S:.0f},'
+            f" {microseconds(KEPT_ROOM)}, {KEPT_ROOMS}"
         )
         self.source = "\n".join([constants, *texts])
         digest = sha1(self.source.encode(), usedforsecurity=False).hexdigest()
@@ -55,8 +58,8 @@ class Script:
 BEGIN = ("_call", "_prelude", "_index")
 NEWER = ("_call", "_newer", "_index")  # for a store of a newer format
 WAITS = ("_records", "_holders", "_sessions", "_waits")
-LINE = (*WAITS, "_line")
-HAND_ON = ("_expiry", "_limits", "_permits", "_line", "_hand_on")
+LINE = (*WAITS, "_kept_room", "_line")
+HAND_ON = ("_limits", "_permits", "_kept_room", "_line", "_expiry", "_hand_on")
 
 ACQUIRE = Script(
     *(*BEGIN, "_limits", "_permits", "acquire"),
@@ -77,7 +80,7 @@ SLEEP = Script(*BEGIN, "_sessions", "sleep")
 TAKE = Script(*BEGIN, *WAITS, "take")
 SENT = Script(*BEGIN, *WAITS, "sent")
 FIND = Script(*BEGIN, "find")
-SNAPSHOT = Script(*BEGIN, "_limits", "_permits", *WAITS, "snapshot")
+SNAPSHOT = Script(*BEGIN, "_limits", "_permits", *WAITS, "_kept_room", "snapshot")
 TOTALS = Script("_call", "_look", "_limits", "totals")
 OVERDUE = Script(*BEGIN, "overdue")
 PROCESSES = Script(*BEGIN, "processes")

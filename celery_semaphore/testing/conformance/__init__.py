@@ -43,6 +43,8 @@ from .formats import Formats
 from .gone_callers import GoneCallers
 from .handing_on import HandingOn
 from .in_transit import InTransit
+from .kept_room import KeptRoom
+from .kept_room_ends import KeptRoomEnds
 from .limits_after_losses import LimitsAfterLosses
 from .limits_after_silences import LimitsAfterSilences
 from .limits_in_line import LimitsInLine
@@ -79,6 +81,8 @@ class StoreConformance(
     AttachedGrants,
     Messages,
     HandingOn,
+    KeptRoom,
+    KeptRoomEnds,
     ChangedTasks,
     Outbox,
     Brokers,

@@ -159,10 +159,25 @@ class HandingOn(Suite):
         clock.advance(1)
         parked(store, claim(), "c")
         parked(store, claim(of="disk"), "y")
+        clock.advance(1)
+        assert not store.release("a", claim()).outgoing  # b keeps the room (H12)
+        assert [t.position for t in store.snapshot("disk").waiters] == [0, 1]
+        assert [t.weight for t in store.snapshot("api").waiters] == [1]
+        assert messages(released(store, "x", claim(of="disk"))) == [b"b"]
+
+    def test_a_head_that_keeps_no_room_moves_to_and_fro(self, store: Store, clock: Clock) -> None:
+        """H12: its turn at the other claim takes longer than permits are held where there is room."""
+        admitted(store, claim(), "a")
+        admitted(store, claim(of="disk"), "x")
+        both = claim() + claim(of="disk")
+        ticket = parked(store, both, "b")
+        clock.advance(0.5)
+        parked(store, claim(), "c")
+        parked(store, claim(of="disk"), "y")
         assert messages(released(store, "a", claim())) == [b"c"]
         assert [t.position for t in store.snapshot("disk").waiters] == [0, 1]
-        assert messages(released(store, "x", claim(of="disk"))) == [b"y"]  # c has what b needs
-        assert [t.weight for t in store.snapshot("api").waiters] == [1]
+        store.set_limit(2, "disk")
+        assert [t.ticket for t in store.snapshot("api").waiters] == [ticket]  # c has what b needs
 
     def test_a_moved_head_is_granted_with_all_claims(self, store: Store) -> None:
         both = claim() + claim(of="disk")

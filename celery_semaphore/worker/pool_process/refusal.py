@@ -8,7 +8,7 @@ from shlex import quote
 
 from ...core.formats import NewerFormat
 from ...core.permit import Claim, Reason, Refusal
-from ...core.saturation import WaitPolicy, too_heavy
+from ...core.saturation import WaitPolicy, too_heavy, usage
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief
 from ...task.protocols import BoundTask
@@ -57,7 +57,9 @@ def _error(refusal: Refusal) -> SemaphoreError:
     if refusal.reason is not Reason.TIMED_OUT:
         return SemaphoreSaturated(_described(refusal))
     paused = "paused, " if refusal.limit == 0 else ""
-    msg = f"waited {refusal.waited:.1f} s for a permit of {_where(refusal)}: {paused}{_usage(refusal)}"
+    msg = (
+        f"waited {refusal.waited:.1f} s for a permit of {_where(refusal)}: {paused}{usage(refusal)}"
+    )
     return SemaphoreTimeout(msg)
 
 
@@ -111,21 +113,17 @@ def _left(refusal: Refusal, policy: WaitPolicy) -> float | None:
 
 
 def _described(refusal: Refusal) -> str:
-    usage = f"{_usage(refusal)}, {refusal.position} waiting before it"
+    why = f"{usage(refusal)}, {refusal.position} waiting before it"
     if _refused_itself(refusal):
-        usage = f"the task's own limit is 0 now, {usage}"
+        why = f"the task's own limit is 0 now, {why}"
     elif refusal.reason is Reason.UNSATISFIABLE:
-        usage = too_heavy(refusal)
-    return f"{_where(refusal)} is {refusal.reason}: {usage}"
+        why = too_heavy(refusal)
+    return f"{_where(refusal)} is {refusal.reason}: {why}"
 
 
 def _where(refusal: Refusal) -> str:
     claim = refusal.claim
     return f"semaphore {claim.semaphore!r}" + ("" if claim.key is None else " at its key")
-
-
-def _usage(refusal: Refusal) -> str:
-    return f"{refusal.occupied} of {refusal.limit} in use"
 
 
 def unreadable(

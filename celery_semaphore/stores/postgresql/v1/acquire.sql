@@ -79,6 +79,7 @@ BEGIN
         AND (_a.limits[n] IS NOT NULL OR strpos(home, '/') = 0 OR _now < r.declared_until + _call.lease) -- A18
         AND r.reap_at + 0 <= _now + _call.lease -- not by the index on reap_at
         AND held.mine IS NOT TRUE AND held.stay IS NOT FALSE -- nothing here must be reaped first
+        AND r.kept IS NULL -- C4
         AND (
             SELECT true FROM celery_semaphore.released AS d -- not by the index on until
             WHERE d.holder = celery_semaphore.v1_digest(home, _a.holder) AND d.until + 0 > _now

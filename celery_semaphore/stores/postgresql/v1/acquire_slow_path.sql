@@ -96,7 +96,7 @@ BEGIN
 END $$;
 
 -- Decide for a holder that has no permit: check the tombstone, the claims of its wait, the other messages of its task,
--- the grant of its ticket, then the room (A7 to A14, A19). `_others`: the claims of the wait, if they are others.
+-- the grant of its ticket, then the room (A7 to A14, A19, A20). `_others`: the claims of the wait, if they are others.
 CREATE FUNCTION celery_semaphore.v1_decide(
     _a celery_semaphore.v1_acquisition, _ats celery_semaphore.v1_resource[], _others text,
     _said celery_semaphore.message, _runs_until bigint, _given celery_semaphore.v1_held, _m celery_semaphore.v1_moment
@@ -111,7 +111,8 @@ BEGIN
     END LOOP;
     IF _others IS NOT NULL THEN -- A19
         RETURN (_m.epoch, NULL, NULL, NULL, 'other claims', NULL, NULL, NULL,
-            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others)::celery_semaphore.v1_answer;
+            celery_semaphore.v1_format_ticket(_a.ticket), NULL, NULL, NULL, NULL, _others, NULL
+        )::celery_semaphore.v1_answer;
     END IF;
     IF _said.admitted <> _a.message OR _said.admitted = _a.message AND _a.task_id IS NOT NULL THEN
         IF _said.ran THEN -- A8
@@ -196,6 +197,7 @@ BEGIN
             _ats[n], _a.holder, _a.weights[n], _p.token, _p.since, _p.ends, _m.epoch);
     END LOOP;
     ended := celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
+    PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);
     IF ended.payload IS NOT NULL THEN
         -- The store was not told yet that this message was sent. It must be gone when its task runs: a task that ends
         -- before a server that crashed is back restores no permit, and would run once more. As in v1_begin_epoch, the

@@ -21,20 +21,22 @@ BEGIN
     RETURN at;
 END $$;
 
--- Return which of the wait's other claims refuses it, or null.
+-- Return which of the wait's other claims refuses it, and the reason; or null.
 CREATE FUNCTION celery_semaphore.v1_refusing_claim(
-    _head celery_semaphore.waiter, _m celery_semaphore.v1_moment
-) RETURNS int LANGUAGE plpgsql AS $$
+    _head celery_semaphore.waiter, _m celery_semaphore.v1_moment, OUT n int, OUT reason text
+) LANGUAGE plpgsql AS $$
 BEGIN
-    FOR n IN 1..cardinality(_head.resources) LOOP
-        IF _head.resources[n] <> _head.resource AND celery_semaphore.v1_refusal(
-            celery_semaphore.v1_read_for_wait(_head.resources[n], _head.limits[n], _m),
-            _head.weights[n], celery_semaphore.v1_ticket_of(_head), _m
-        ) IS NOT NULL THEN
-            RETURN n;
+    FOR other IN 1..cardinality(_head.resources) LOOP
+        IF _head.resources[other] <> _head.resource THEN
+            reason := celery_semaphore.v1_refusal(
+                celery_semaphore.v1_read_for_wait(_head.resources[other], _head.limits[other], _m),
+                _head.weights[other], celery_semaphore.v1_ticket_of(_head), _m);
+            IF reason IS NOT NULL THEN
+                n := other;
+                RETURN;
+            END IF;
         END IF;
     END LOOP;
-    RETURN NULL;
 END $$;
 
 -- H8: move a wait to the line of another resource.
@@ -61,6 +63,9 @@ DECLARE
 BEGIN
     FOR n IN 1..cardinality(_head.resources) LOOP
         ats[n] := celery_semaphore.v1_read(_head.resources[n], name, _m);
+        IF ats[n].kept IS NOT NULL THEN
+            PERFORM celery_semaphore.v1_end_kept_room(_head.nonce, ats[n].name); -- H12
+        END IF;
     END LOOP;
     token := celery_semaphore.v1_new_token(ats, _m.now);
     FOR n IN 1..cardinality(ats) LOOP
@@ -75,14 +80,16 @@ BEGIN
 END $$;
 
 -- Try the head of one line. Return 'granted', 'moved', 'needs' if it has resources that this call did not declare,
--- 'more' if the next call must step over more waits to find the head, or null if nothing can be handed on.
+-- 'more' if the next call must step over more waits to find the head, or null if nothing can be handed on. `left_by`:
+-- the resources where it kept room and keeps none now (H12).
 CREATE FUNCTION celery_semaphore.v1_try_head(
-    _home text, _names text[], _m celery_semaphore.v1_moment, OUT what text, OUT needed text[], OUT granted text
+    _home text, _names text[], _m celery_semaphore.v1_moment,
+    OUT what text, OUT needed text[], OUT granted text, OUT left_by text[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     at celery_semaphore.v1_resource := celery_semaphore.v1_read(_home, NULL, _m);
     head celery_semaphore.waiter;
-    other int;
+    refusing record;
 BEGIN
     IF at.waits AND NOT _m.in_grace THEN -- else H1
         head := celery_semaphore.v1_first_in_line(at, _m);
@@ -107,13 +114,14 @@ BEGIN
         needed := head.resources;
         RETURN;
     END IF;
-    other := celery_semaphore.v1_refusing_claim(head, _m);
-    IF other IS NULL THEN
+    refusing := celery_semaphore.v1_refusing_claim(head, _m);
+    IF refusing.n IS NULL THEN
         PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';
         granted := CASE WHEN head.session <> '' THEN head.nonce END;
     ELSE
-        PERFORM celery_semaphore.v1_move_wait(head, other, _m);
+        PERFORM celery_semaphore.v1_move_wait(head, refusing.n, _m);
+        left_by := celery_semaphore.v1_keep_room(head, refusing.n, refusing.reason, _m);
         what := 'moved';
     END IF;
 END $$;
@@ -124,14 +132,18 @@ RETURNS celery_semaphore.v1_handed LANGUAGE plpgsql AS $$
 DECLARE
     handed celery_semaphore.v1_handed := (_m.epoch, false, '{}'::text[], '{}'::text[], '{}'::text[]);
     done int := 0;
+    still text[] := _names; -- to try
     home text;
     tried record;
 BEGIN
-    FOREACH home IN ARRAY _names LOOP
+    WHILE cardinality(still) > 0 LOOP
+        home := still[1];
+        still := still[2:];
         LOOP
             tried := celery_semaphore.v1_try_head(home, _names, _m);
             IF tried.what IN ('granted', 'moved') THEN
                 done := done + 1;
+                still := still || tried.left_by;
                 IF tried.granted IS NOT NULL THEN
                     handed.granted := handed.granted || tried.granted;
                 END IF;

@@ -3,11 +3,12 @@
 
 -- Count the waits before this ticket, at most `_most`.
 CREATE FUNCTION celery_semaphore.v1_position(
-    _name text, _before celery_semaphore.v1_ticket, _most bigint DEFAULT 10000
+    _name text, _before celery_semaphore.v1_ticket, _most bigint DEFAULT 10000,
+    _states text[] DEFAULT '{in_line,in_transit,set_aside}'
 ) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (SELECT count(*) FROM unnest('{in_line,in_transit,set_aside}'::text[]) AS states (state), LATERAL (
+    RETURN (SELECT count(*) FROM unnest(_states) AS states (state), LATERAL (
         ( -- in two ranges: a scan by a row of three columns ends only where the first column differs
             SELECT FROM celery_semaphore.waiter AS w
             WHERE w.resource = _name AND w.state = states.state AND w.urgency < _before.urgency

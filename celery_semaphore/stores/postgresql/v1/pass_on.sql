@@ -22,7 +22,7 @@ BEGIN
         weight = head.weight, token = held.token, last = held.token, since = _now, ends = taken_up_by,
         epoch = e.id, restored = false
     FROM celery_semaphore.epoch AS e, (
-        SELECT r.too_heavy_above, r.reap_at,
+        SELECT r.too_heavy_above, r.kept, r.reap_at,
             coalesce((
                 SELECT d.value FROM celery_semaphore.decision AS d
                 WHERE d.name = ANY (celery_semaphore.v1_decision_names(_home)) AND d.until > _now
@@ -45,6 +45,7 @@ BEGIN
     -- Nothing here must be reaped first.
     AND held.stay AND (celery_semaphore.v1_next_wait_end(_home) <= _now) IS NOT TRUE
     AND at.too_heavy_above IS NULL AND held.occupied - p.weight + head.weight = at.in_force -- no room is left over
+    AND at.kept IS NULL -- C4
     AND head.epoch = e.id AND celery_semaphore.v1_asked_since(head.session, _now - _call.lease)
     AND ( -- the next in line need not be stepped over
         SELECT next.weight <= at.in_force

@@ -11,7 +11,11 @@ BEGIN
     IF in_force = 0 THEN RETURN 'paused'; END IF; -- C1
     IF _weight > in_force THEN RETURN 'unsatisfiable'; END IF; -- C2
     IF _m.in_grace THEN RETURN 'recovering'; END IF; -- C3
-    IF _at.occupied + _weight > in_force THEN RETURN 'saturated'; END IF; -- C4
+    IF _at.occupied + _weight > in_force OR _at.kept IS NOT NULL
+        AND _at.occupied + celery_semaphore.v1_kept_before(_at.kept, _before) + _weight > in_force
+    THEN
+        RETURN 'saturated'; -- C4
+    END IF;
     IF NOT _at.waits THEN RETURN NULL; END IF;
     IF (celery_semaphore.v1_first_in_line(_at, _m, _before)).id IS NOT NULL THEN RETURN 'saturated'; END IF; -- C5
     RETURN NULL;

@@ -82,11 +82,12 @@ DECLARE
         (SELECT min(CASE WHEN p.ends > _m.now THEN p.ends ELSE greatest(p.ends, _m.spared_until) END)
             FROM celery_semaphore.permit AS p WHERE p.resource = _name AND p.holder IS NOT NULL),
         celery_semaphore.v1_next_wait_end(_name),
+        (SELECT min(room.ends) FROM unnest(at.kept) AS room), -- H12
         CASE WHEN _m.in_grace THEN _m.grace_until END,
         celery_semaphore.v1_rises_at(_name, _m), -- O3
         _m.now + _m.lease);
 BEGIN
-    IF at.occupied = 0 AND NOT at.waits THEN
+    IF at.occupied = 0 AND NOT at.waits AND at.kept IS NULL THEN
         IF at.rows = 0 THEN -- it has only refused so far: a free row keeps the time
             PERFORM celery_semaphore.v1_write_permit(at, NULL, 1, 0, _m.now, _m.now, _m.epoch);
         END IF;

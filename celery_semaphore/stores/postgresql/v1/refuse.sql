@@ -22,7 +22,8 @@ CREATE TYPE celery_semaphore.v1_answer AS (
     epoch bigint, token bigint, since bigint, ends bigint, -- a permit; or
     reason text, n int, in_force bigint, occupied bigint, ticket text, turn bigint, retry bigint, waited bigint,
     declared_by text, -- of a weight above the limit in force: the process that declared it; null if an operator set it
-    others text -- A19: the claims of the wait
+    others text, -- A19: the claims of the wait
+    kept bigint -- beside `occupied`: what waits before this one keep
 );
 
 -- Return the time that is left of the wait's timeout; null: it has none.
@@ -115,6 +116,7 @@ BEGIN
     answer.n := _n;
     answer.in_force := CASE WHEN _a.limits[_n] = 0 THEN 0 ELSE coalesce(at.operator, at.declared, 0) END;
     answer.occupied := at.occupied;
+    answer.kept := CASE WHEN at.kept IS NULL THEN 0 ELSE celery_semaphore.v1_kept_before(at.kept, _a.ticket) END;
     answer.turn := CASE WHEN at.waits THEN celery_semaphore.v1_position(at.name, _a.ticket) ELSE 0 END;
     answer.retry := celery_semaphore.v1_retry_delay(
         _a, at, answer.in_force, _reason, answer.turn, _runs_until, _m);
@@ -132,6 +134,9 @@ BEGIN
             answer.ticket := celery_semaphore.v1_format_ticket(_a.ticket);
             PERFORM celery_semaphore.v1_enqueue(_a, _ats, _n, _m.now + answer.retry, _m);
         END IF;
+    END IF;
+    IF _a.kind <> 'block' OR answer.reason <> 'saturated' THEN -- else it only asks again
+        PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);
     END IF;
     IF answer.reason = 'unsatisfiable' AND at.operator IS NULL THEN
         SELECT celery_semaphore.v1_declared_by(at.name, r, _m.permits_ended_by) INTO answer.declared_by

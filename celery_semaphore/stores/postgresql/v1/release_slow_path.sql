@@ -64,5 +64,6 @@ BEGIN
     AND (_parked OR w.payload IS NULL AND NOT (w.state = 'granted' AND w.session = ''));
     IF FOUND OR _parked THEN
         PERFORM celery_semaphore.v1_free_rows(celery_semaphore.v1_grant_name(_nonce), _resources, _now);
+        PERFORM celery_semaphore.v1_end_kept_room(_nonce, each.name) FROM unnest(_resources) AS each (name); -- H12
     END IF;
 END $$;

@@ -7,6 +7,7 @@ CREATE TYPE celery_semaphore.v1_resource AS (
     reap_at bigint,
     mean float8,
     too_heavy_above bigint, -- see v1_first_in_line
+    kept celery_semaphore.kept_room[], -- see v1/kept_room.sql
     occupied bigint,
     token bigint, -- the largest one so far
     rows int, -- of its permits, free ones too
@@ -31,7 +32,7 @@ BEGIN
             WHERE d.name = ANY (celery_semaphore.v1_decision_names(_name)) AND d.until > now
             ORDER BY d.name DESC LIMIT 1
         ),
-        r.reap_at, r.mean, r.too_heavy_above, held.occupied, held.token, held.rows, held.free, held.mine,
+        r.reap_at, r.mean, r.too_heavy_above, r.kept, held.occupied, held.token, held.rows, held.free, held.mine,
         held.last_end, held.overdue,
         (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = _name LIMIT 1) IS NOT NULL,
         _holder IS NOT NULL AND (
@@ -135,6 +136,9 @@ BEGIN
     at := celery_semaphore.v1_read(_name, _holder, _m);
     IF at.last_end > celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up) THEN
         PERFORM celery_semaphore.v1_cut_leases(at.name, celery_semaphore.v1_latest_end(_m.now, _m.slowest, _m.take_up));
+    END IF;
+    IF at.kept IS NOT NULL THEN
+        at.kept := celery_semaphore.v1_delete_room_over(at, _m);
     END IF;
     IF at.overdue AND NOT _m.in_grace THEN
         PERFORM celery_semaphore.v1_end_overdue(_name, _m);

@@ -3,7 +3,7 @@
 -- Return one resource at this instant: [limit or null, whether set by an operator, mean, now, waiting,
 -- [[holder or ticket, token, weight, since, ends, granted]...], [[ticket, kind, weight, urgency, place, due,
 -- session, reachable]...], end of the grace or null, end of the pause or null, the limit in force if no operator set
--- one, the process that declared it]
+-- one, the process that declared it, the weight of kept room]
 -- It takes no lock, since counting a long line would delay all other calls. One statement sees each other call as a
 -- whole or not at all.
 CREATE FUNCTION celery_semaphore.v1_snapshot(
@@ -45,7 +45,8 @@ BEGIN
             ) AS w ORDER BY w.urgency, w.place, w.nonce LIMIT _most OFFSET _skip
          ) AS first),
         CASE WHEN m.in_grace THEN m.grace_until END, celery_semaphore.v1_paused_until(_name, m.now),
-        celery_semaphore.v1_declared(_name, r, m.permits_ended_by), celery_semaphore.v1_declared_by(_name, r, m.permits_ended_by))
+        celery_semaphore.v1_declared(_name, r, m.permits_ended_by), celery_semaphore.v1_declared_by(_name, r, m.permits_ended_by),
+        (SELECT coalesce(sum(room.weight), 0) FROM celery_semaphore.v1_lasting_room(r.kept, m) AS room))
     INTO seen
     FROM (SELECT) AS one
     LEFT JOIN celery_semaphore.resource AS r ON r.name = _name

@@ -23,7 +23,8 @@
 -- All parts of a script are one chunk. Each shared part, `_*.lua`, defines one table with its name, so a call names its
 -- file: line.enqueue() is in _line.lua. No other part may use its locals; `python -m tests.lua` checks that. The
 -- exceptions are the names that every part may read:
---   FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, from the first line of each script: scripts.py
+--   FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, KEPT_ROOM (microseconds), KEPT_ROOMS, from
+--   the first line of each script: scripts.py
 --   all locals of this file
 --   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest, is_over: of _prelude.lua; the first two
 --   also of _newer.lua

@@ -45,6 +45,7 @@ end
 function expiry.end_overdue(at)
     at.no_waiters = call("EXISTS", at.tickets) == 0 -- most calls find no wait, and can skip the line
     cut(at)
+    kept_room.end_overdue(at)
     if in_grace then
         return
     end

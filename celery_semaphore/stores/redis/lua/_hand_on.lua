@@ -1,4 +1,4 @@
--- Grant free permits to the first wait in line: H1 to H11 of docs/maintain/architecture.md. All claims of the head
+-- Grant free permits to the first wait in line: H1 to H12 of docs/maintain/architecture.md. All claims of the head
 -- are tried at one instant. If another claim refuses it, it moves to that resource's line. If it finds no room here,
 -- it blocks the line, or heavy waits would starve; only a wait heavier than the limit is stepped over. If the line is
 -- empty, a free permit goes to the next acquire.
@@ -29,6 +29,7 @@ local GRANT_END = now + GRANT_S * 1000000 -- of a grant that a session must ask 
 local function grant(ticket, info, claims, home)
     local nonce, rank = records.nonce_of(ticket), ticket:sub(1, RANK)
     local permit = {token = permits.new_token(claims), since = now, by = "g", rank = rank}
+    kept_room.finish(resources, nonce)
     local parked = call("HEXISTS", home.payloads, nonce) == 1
     local ends = parked and now + waits.TAKE_UP or GRANT_END
     for n, claim in ipairs(claims) do
@@ -48,11 +49,45 @@ local function grant(ticket, info, claims, home)
     end
 end
 
+-- Return the claim that refuses the head, and its reason; or nil.
 local function elsewhere(claims, ticket)
     for n = 2, #claims do
-        if line.refusal(claims[n], ticket) then
-            return claims[n].at
+        local reason = line.refusal(claims[n], ticket)
+        if reason then
+            return claims[n], reason
         end
+    end
+end
+
+local function mean_of(at)
+    return tonumber(permits.known(at).mean or nil)
+end
+
+-- Return for how long the other claim is to keep its room until the turn at the one that refuses, or nothing. Where no
+-- permit was released yet, the mean of the other resource counts.
+local function time_to_keep(refusing, other, head)
+    local limit = permits.limit_of(other.at, other.limit) or 0
+    local there = mean_of(refusing.at) or mean_of(other.at) or 1000000
+    local here = mean_of(other.at) or mean_of(refusing.at) or 1000000
+    if refusing.weight * there * limit > 2 * other.weight * here * refusing.limit then
+        return nil -- permits come more slowly there
+    end
+    local turn = (line.ahead(refusing.at, head) + refusing.weight) * there / refusing.limit
+    return turn <= here and KEPT_ROOM + 2 * math.floor(turn) or nil
+end
+
+-- H12: keep the room of the other claims that would admit the wait, where permits do not come much sooner than its turn.
+-- Where it kept room before, and keeps none now, the next call hands that on.
+local function keep_room(claims, refusing, reason, head)
+    local before, keeps = kept_room.finish(resources, records.nonce_of(head)), {}
+    for _, claim in ipairs(reason == "saturated" and claims or {}) do
+        local lasts = claim ~= refusing and time_to_keep(refusing, claim, head)
+        if lasts and not line.refusal(claim, head) then
+            keeps[claim.at] = kept_room.keep(claim.at, head, claim.weight, math.min(now + lasts, furthest()))
+        end
+    end
+    for _, at in ipairs(before) do
+        again = again or not keeps[at]
     end
 end
 
@@ -61,7 +96,7 @@ local function move(home, other, head, info)
     local nonce, payload = records.nonce_of(head), call("HGET", home.payloads, records.nonce_of(head))
     waits.dequeue(home, nonce)
     line.enqueue(other, head, info, payload)
-    index.mark_in_use(other, permits.rises_at(other)) -- O3
+    index.mark_in_use(other, kept_room.comes_at(other)) -- O3
 end
 
 -- Try the head of the line; return whether to go on.
@@ -79,11 +114,12 @@ local function try(home)
         undeclared = info.names
         return false
     end
-    local other = elsewhere(claims, head)
-    if not other then
+    local refusing, reason = elsewhere(claims, head)
+    if not refusing then
         grant(head, info, claims, home)
     else
-        move(home, other, head, info)
+        move(home, refusing.at, head, info)
+        keep_room(claims, refusing, reason, head)
     end
     return true
 end

@@ -69,6 +69,11 @@ function line.position(at, ticket)
     return count + call("ZLEXCOUNT", at.aside, "-", before)
 end
 
+-- Return how many waits in line stand before this one.
+function line.ahead(at, ticket)
+    return call("ZLEXCOUNT", at.line, "-", "(" .. ticket)
+end
+
 -- Return where the line begins: this call has passed over all before that (H11).
 local function after(at)
     return at.passed and "(" .. at.passed or "-"
@@ -154,7 +159,9 @@ end
 -- Return the reason why this claim refuses, the first of C1 to C5, or nil. A wait in transit blocks no other.
 function line.refusal(claim, ticket)
     local why = permits.no_room(claim)
-    if why or claim.at.no_waiters then
+    if not why and claim.occupied + kept_room.before(claim.at, ticket) + claim.weight > claim.limit then
+        return "saturated" -- C4
+    elseif why or claim.at.no_waiters then
         return why
     end
     if line.first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5

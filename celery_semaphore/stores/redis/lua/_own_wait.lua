@@ -55,10 +55,16 @@ local function delay(claim, reason, turn)
     return math.floor(reason == "running" and seconds or math.min(seconds, own_wait.left())) -- a run does not wait
 end
 
+function own_wait.end_kept_room() -- A20
+    for _, at in ipairs(kept_room.finish(resources, own_wait.nonce)) do
+        index.mark_in_use(at, now)
+    end
+end
+
 -- A13, and the answer of every other refusal.
 function own_wait.refuse(n, reason)
     local claim, waited = claims[n], math.max(0, now - line.place_of(ticket))
-    local turn = line.position(claim.at, ticket)
+    local turn, kept = line.position(claim.at, ticket), (kept_room.before(claim.at, ticket))
     local retry = delay(claim, reason, turn)
     if kind == "" or reason == "released" or reason == "copy" or reason == "running" then
         ticket = "" -- also of A9: the wait ended when that message was admitted
@@ -81,14 +87,18 @@ function own_wait.refuse(n, reason)
         end
         line.enqueue(claim.at, ticket, asked, kind == "park" and payload)
     end
+    if kind ~= "block" or reason ~= "saturated" then -- else it only asks again
+        own_wait.end_kept_room()
+    end
     -- The message goes back. An earlier message that was admitted did not end the task: this one would not exist.
     if reason ~= "running" and (ticket ~= "" or reason == "recovering") and not messages.runs_until() then
         messages.remember(ticket ~= "" and ticket or messages.carried)
     end
-    -- When the grace ends, or the limit in force rises, a reaper must look: perhaps nothing is released here.
+    -- When the grace ends, the limit in force rises, or kept room ends, a reaper must look: perhaps nothing is released
+    -- here.
     for _, at in ipairs(resources) do
-        holders.update_index(at, in_grace and grace_until or permits.rises_at(at))
+        holders.update_index(at, in_grace and grace_until or kept_room.comes_at(at))
     end
     local by = reason == "unsatisfiable" and not permits.by_operator(claim.at) and limits.declared(claim.at)[2]
-    return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited, by or ""}
+    return {epoch, reason, n, claim.limit, claim.occupied, ticket, turn, retry, waited, by or "", kept}
 end

@@ -6,7 +6,8 @@
 --                   token (the largest one), limit (see _limits.lua), mean (held lately), mean_samples (how many
 --                   permits the mean has counted, up to LATELY), latest (how long the last permit was held that was
 --                   released while a task waited), too_heavy_above (the limit for which waits were set aside, see
---                   _line.lua), "for:" and the token of a grant -> its name among the holders
+--                   _line.lua), kept (see _kept_room.lua), "for:" and the token of a grant -> its name among the
+--                   holders
 --                   ceiling (an epoch, the weight that can be alive in it, and whether that is all, see _holding.lua),
 --                   "restored" (the last epoch in which a permit was restored)
 --   weights   hash  holder or grant -> weight, if it is not 1
@@ -16,10 +17,11 @@ local permits = {}
 -- Read the ledger's entries of the resource and, if a holder is given, of that one.
 function permits.known(at, holder)
     if not at.token then
-        local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""), "too_heavy_above")
+        local found = call("HMGET", at.ledger, "token", "limit", "mean", "of:" .. (holder or ""),
+            "too_heavy_above", "kept")
         at.token = tonumber(found[1]) or 0
         limits.read(at, at.name, found[2])
-        at.mean, at.record, at.too_heavy_above = found[3], found[4], tonumber(found[5])
+        at.mean, at.record, at.too_heavy_above, at.kept = found[3], found[4], tonumber(found[5]), found[6]
     end
     return at
 end
@@ -99,7 +101,8 @@ function permits.occupied(at)
     return sum
 end
 
--- Return the reason why the limit refuses this claim, C1 to C4, or nil. A wait in line may still go first (C5).
+-- Return the reason why the limit refuses this claim, C1 to C4, or nil. Kept room (C4) or a wait in line (C5) may still
+-- go first.
 function permits.no_room(claim)
     claim.limit, claim.occupied = permits.limit_of(claim.at, claim.limit) or 0, permits.occupied(claim.at)
     if claim.own == 0 then claim.limit = 0 end

@@ -5,7 +5,8 @@
 --       then limit and weight of each resource; the last key is the record of the task's messages, or none
 -- Returns "epoch token since ends", or
 --   {epoch, reason, n of the resource, limit, occupied, ticket, position, retry after, waited,
---    of a weight above the limit in force the process that declared that limit, if no operator set it}, or
+--    of a weight above the limit in force the process that declared that limit, if no operator set it,
+--    weight of the room that waits before it keep there}, or
 --   {epoch, "other claims", those of the wait, as its caller wrote them, its ticket}
 -- Most calls end here: a new holder, no wait, and room. All other calls go on in acquire_slow_path.lua.
 local holder, ticket = arg(1), arg(2)
@@ -16,7 +17,7 @@ for n, at in ipairs(resources) do
     claims[n] = claim
     permits.known(at, holder)
     permits.declare(at, own, arg(6)) -- A4
-    at.plain = simple and call("EXISTS", at.tickets, at.weights, messages_key or at.tickets) == 0
+    at.plain = simple and not at.kept and call("EXISTS", at.tickets, at.weights, messages_key or at.tickets) == 0
     simple = at.plain and not at.record and not permits.was_released(at, holder) and not permits.no_room(claim)
 end
 

@@ -71,6 +71,7 @@ for n, claim in ipairs(whole and {} or claims) do
     end
 end
 own_wait.forget() -- A10 or A14
+own_wait.end_kept_room()
 if not messages.is_first then
     messages.remember(messages.carried, messages.own)
 elseif messages_key then

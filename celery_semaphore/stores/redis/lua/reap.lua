@@ -35,7 +35,7 @@ end
 local answer = hand_on.answer()
 local grace_end = in_grace and grace_until or 0
 for _, at in ipairs(resources) do
-    local later = in_grace and grace_until or permits.rises_at(at) or now + LEASE
+    local later = in_grace and grace_until or kept_room.comes_at(at) or now + LEASE
     local look = call("EXISTS", at.outbox) == 1 and now or later
     look = math.min(look, first_end(at.holders, math.max(grace_end, awaited_until)) or look)
     look = math.min(look, first_end(at.due, grace_end) or look)

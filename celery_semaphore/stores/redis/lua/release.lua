@@ -11,7 +11,7 @@ local LATELY = 50 -- permits
 -- soon after it, and permits would be idle until they ask again.
 local function learn(at, held_for, mean, mean_samples)
     mean_samples, mean = (tonumber(mean_samples) or 0) + 1, mean or held_for
-    mean = math.floor(mean + (held_for - mean) / math.min(LATELY, mean_samples) + 0.5)
+    mean = mean + (held_for - mean) / math.min(LATELY, mean_samples)
     if mean_samples > LATELY then
         call("HSET", at.ledger, "mean", mean)
     else

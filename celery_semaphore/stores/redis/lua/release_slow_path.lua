@@ -14,7 +14,10 @@ for _, at in ipairs(resources) do
         given_up = wait
     end
 end
-for _, at in ipairs(given_up and resources or {}) do
-    holders.take_back(at, wait)
+if given_up then
+    kept_room.finish(resources, wait)
+    for _, at in ipairs(resources) do
+        holders.take_back(at, wait)
+    end
 end
 return hand_on.answer() -- R7

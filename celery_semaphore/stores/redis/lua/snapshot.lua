@@ -3,7 +3,7 @@
 -- Returns {epoch, limit or "", set by operator, mean held or "", now, waiting,
 --          {holder or ticket, token, weight, since, ends, granted}...,
 --          {ticket, kind, weight, due, session, reachable}..., end of the grace or "", end of a pause or "",
---          {limit, its process} of what is in force if no operator set a limit, or {}}
+--          {limit, its process} of what is in force if no operator set a limit, or {}, weight of kept room}
 local at, most, skip = resources[1], tonumber(arg(1)), tonumber(arg(2))
 local held_now, waiters = {}, {}
 
@@ -43,4 +43,5 @@ end
 local waiting = call("ZCARD", at.transit) + call("ZCARD", at.line) + call("ZCARD", at.aside)
 local limit, set = permits.limit_behind(at, nil), permits.by_operator(at) and 1 or 0
 return {epoch, limit or "", set, permits.known(at).mean or "", now, waiting, held_now, waiters,
-    in_grace and grace_until or "", permits.paused_until(at) or "", limits.declared(permits.known(at))}
+    in_grace and grace_until or "", permits.paused_until(at) or "", limits.declared(permits.known(at)),
+    kept_room.weight(at)}

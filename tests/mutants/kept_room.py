@@ -1,0 +1,187 @@
+"""Wrong ideas about the room that a wait keeps while another of its claims is saturated (H12)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .epochs import SUITE, memory as in_memory
+from .lua import lua as on_redis
+from .mutant import Mutant
+
+NOTHING = ("the hand-on keeps nothing", "a wait is tried again with each release")
+TURN = ("room is kept whatever the turn takes", "the wait was first")
+RANK = ("kept room is in use for all", "nobody may take it")
+ITSELF = ("kept room is in use for the wait itself", "it is taken")
+ANEW = ("what another move ends is not tried again", "its resource is not this one")
+PAUSED = ("room is kept for a pause, too", "it may end soon")
+GRANTED = ("a grant leaves kept room", "its time ends it")
+ASKED = ("an acquire of the wait leaves kept room", "its time ends it")
+NOT_DUE = ("an acquire of the wait lets the room idle", "the next release hands on")
+GIVEN_UP = ("a wait that is given up leaves kept room", "its time ends it")
+BACK = ("kept room outlasts a clock that steps back", "its time comes")
+LONG = ("kept room lasts for as long as permits are held", "its turn takes so long")
+ALL = ("thousands of waits keep room", "there is room for them")
+
+HUNDRED = "a_hundred_keep_room"
+TURNS = "several_claims_has_its_turn"
+SOON = "if_its_turn_comes_soon or time_of_both"
+RANKS = "keep_room_for_each_other or task_takes_it"
+MOVES = "another_move or refusal_without_an_end"
+WITHOUT_END = "refusal_without_an_end or a_pause_refuses"
+ENDS = "its_own_acquire_ends_it or its_grant_ends_it or its_wait_ends_it"
+STEPS = "steps_back_ends_it or no_longer_than_a_lease"
+TIME = "its_time_ends or after_its_time"
+
+
+def memory(*parts: str) -> Mutant:
+    """Make a mutant; the last part selects the tests that should notice."""
+    *mutant, tests = parts
+    return in_memory(*mutant, tests=(f"{SUITE}::TestMemoryStore", "-k", tests))
+
+
+def lua(*parts: str) -> Mutant:
+    *mutant, tests = parts
+    return on_redis(*mutant, tests=(f"{SUITE}::TestValkeyStore", "-k", tests))
+
+
+SHORT = partial(on_redis, tests=("tests/stores/test_kept_room.py", "-k", "valkey"))
+
+MUTANTS = (
+    memory(*NOTHING, "kept_room", "if reason is Reason.SATURATED:", "if False:  # noqa", TURNS),
+    memory(*TURN, "kept_room", " or turn > _mean(at) or", " or", SOON),
+    memory(
+        "a turn is one of weight 1",
+        "its place in the line counts",
+        "kept_room",
+        "+ refusing.weight)",
+        "+ 1)",
+        SOON,
+    ),
+    memory(*RANK, "resource", " if room.ticket.rank < ticket.rank]", "]", RANKS),
+    memory(
+        *ANEW,
+        "handing_on",
+        "            return keep_room(state, waiter, claim, reason)\n",
+        "            keep_room(state, waiter, claim, reason)\n            return []\n",
+        MOVES,
+    ),
+    memory(*PAUSED, "kept_room", "if reason is Reason.SATURATED:", "if reason:", WITHOUT_END),
+    memory(
+        *GRANTED,
+        "handing_on",
+        "    end_kept_room(state, waiter.resource_claims, waiter.nonce)\n    token",
+        "    token",
+        ENDS,
+    ),
+    memory(
+        *ASKED,
+        "acquisition",
+        "in end_kept_room(self.state, self.wanted, self.ticket.nonce):",
+        "in ():",
+        ENDS,
+    ),
+    memory(
+        *GIVEN_UP,
+        "release",
+        "    end_kept_room(state, wanted, ticket.nonce)\n",
+        "",
+        ENDS,
+    ),
+    memory(
+        "a wait that its holder gives up leaves kept room",
+        "its time ends it",
+        "release",
+        "        end_kept_room(state, wanted, holder)\n",
+        "",
+        ENDS,
+    ),
+    memory(*BACK, "resource", "if now < room.ends <= furthest}", "if now < room.ends}", STEPS),
+    memory(
+        *LONG,
+        "kept_room",
+        "min(state.now + lasts, state.epoch.furthest(state.now))",
+        "state.now + lasts",
+        STEPS,
+    ),
+    memory(
+        *ALL, "kept_room", "if len(at.rooms_before(waiter.ticket)) < KEPT_ROOMS:", "if at:", HUNDRED
+    ),
+    lua(*ALL, "_kept_room", "if before >= KEPT_ROOMS then", "if false then", HUNDRED),
+    lua(*NOTHING, "_hand_on", 'if reason == "saturated" then', "if false then", TURNS),
+    lua(*TURN, "_hand_on", " and turn <= mean_of(claim.at) and", " and", SOON),
+    lua(
+        *RANK,
+        "_kept_room",
+        " and (room.rank < rank or room.rank == rank and room.nonce < nonce) then",
+        " then",
+        RANKS,
+    ),
+    lua(
+        *ITSELF,
+        "_kept_room",
+        "if room.nonce ~= nonce and (room.rank < rank or room.rank == rank and room.nonce < nonce) then",
+        "if room.rank < rank or room.rank == rank and room.nonce <= nonce then",
+        "keeps_the_room_that_it_found or from_itself",
+    ),
+    lua(*ANEW, "_hand_on", "again = again or not keeps[at]", "again = again", MOVES),
+    lua(*PAUSED, "_hand_on", 'if reason == "saturated" then', "if reason then", WITHOUT_END),
+    lua(
+        *GRANTED,
+        "_hand_on",
+        "    kept_room.finish(resources, nonce)\n    local parked",
+        "    local parked",
+        ENDS,
+    ),
+    lua(
+        *NOT_DUE,
+        "acquire_slow_path",
+        "own_wait.nonce)) do -- A20\n    index.mark_in_use(at, now)\n",
+        "own_wait.nonce)) do -- A20\n    index.mark_in_use(at)\n",
+        ENDS,
+    ),
+    lua(*GIVEN_UP, "release_slow_path", "    kept_room.finish(resources, wait)\n", "", ENDS),
+    lua(
+        *BACK,
+        "_kept_room",
+        "if now < room.ends and room.ends <= furthest() then",
+        "if now < room.ends then",
+        STEPS,
+    ),
+    lua(
+        *LONG,
+        "_hand_on",
+        "math.min(now + KEPT_ROOM + 2 * math.floor(turn), furthest())",
+        "now + KEPT_ROOM + 2 * math.floor(turn)",
+        STEPS,
+    ),
+    lua(
+        "the end of kept room is not due",
+        "each resource is looked at, once in a lease",
+        "_kept_room",
+        "    index.mark_in_use(at, ends)\n",
+        "    index.mark_in_use(at)\n",
+        TIME,
+    ),
+    lua(
+        "a look forgets when kept room ends",
+        "it was due once",
+        "_kept_room",
+        "        first = math.min(first or room.ends, room.ends)\n",
+        "",
+        TIME,
+    ),
+    SHORT(
+        "the short way does not know of kept room",
+        "there is no wait",
+        "acquire",
+        "simple and not at.kept and call(",
+        "simple and call(",
+    ),
+    SHORT(
+        "kept room that is over stays in its ledger",
+        "it does not count",
+        "_kept_room",
+        "    if at.has_ended_rooms then\n",
+        "    if false then\n",
+    ),
+)

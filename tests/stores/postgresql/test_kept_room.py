@@ -1,0 +1,186 @@
+"""The room that waits keep (H12): what the short ways and the count of waits rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.testing.clock import Clock
+from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, refused
+from celery_semaphore.testing.conformance.kept_room import (
+    API,
+    DISK,
+    PAIR,
+    THIRD,
+    keeping,
+    kept,
+)
+from celery_semaphore.testing.conformance.kept_room_ends import LASTS
+from celery_semaphore.testing.conformance.session_calls import S, held
+from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
+
+from .conftest import OpenAt
+
+LEASE = 600.0  # each call of a tenth is noted, the long way
+COLUMN = "SELECT kept FROM celery_semaphore.resource WHERE name = 'api'"
+CROWD = """
+INSERT INTO celery_semaphore.waiter (id, resource, urgency, place, nonce, state, outbox, kind, weight, resources,
+    weights, limits, claims, due, name)
+SELECT n, 'disk', 246, n, 'w' || n, (ARRAY['in_line', 'in_transit', 'set_aside'])[n % 3 + 1], false, 'park', 1,
+    ARRAY['disk'], ARRAY[1], ARRAY[1], '', 0, '' FROM generate_series(1, {}) AS n
+"""
+TURN = """
+SELECT celery_semaphore.v1_expected_turn(
+    jsonb_populate_record(NULL::celery_semaphore.v1_resource, jsonb_build_object(
+        'name', 'disk', 'mean', %s::float8, 'declared', %s)),
+    (246, 1000000, '')::celery_semaphore.v1_ticket, %s, %s)
+"""
+READ = """
+SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'celery_semaphore' AND relname = 'waiter'
+"""
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(server: PostgresServer, open_at: OpenAt, clock: Clock) -> Any:
+    store = open_at(server.url, now=clock, lease=LEASE)
+    store.ask(S)
+    return store
+
+
+@pytest.mark.parametrize("claims", [API, [*THIRD, *API]], ids=["one", "several"])
+def test_a_new_task_finds_it_kept(store: Any, clock: Clock, claims: Any) -> None:
+    admitted(store, THIRD, "t")
+    store.release("t", THIRD)  # it leaves a free row, as the short way needs it
+    keeping(store, clock)
+    refusal = refused(store, claims, "later", Wait(Kind.REQUEUE))
+    assert (refusal.reason, refusal.claim.semaphore) == (Reason.SATURATED, "api")
+    assert (refusal.occupied, refusal.kept) == (0, 1)
+
+
+def test_a_release_passes_nothing_on_that_is_kept(store: Any, clock: Clock) -> None:
+    """An earlier one took the room while it was kept."""
+    ticket = keeping(store, clock)
+    admitted(store, API, "urgent", Wait(Kind.REQUEUE, priority=10))
+    later = held(store, "later", S, API).ticket
+    assert not store.release("urgent", API).granted
+    store.release("x", DISK)
+    assert [each.ticket for each in store.snapshot("api").holders] == [ticket]
+    assert store.release(ticket, PAIR).granted == {later.nonce}
+
+
+def test_two_keep_room_at_one_resource(store: Any, clock: Clock) -> None:
+    """What one of them does leaves the room of the other."""
+    for holder in "ab":
+        admitted(store, claim(2), holder)
+    admitted(store, DISK, "x")
+    admitted(store, THIRD, "t")
+    first = parked(store, [*claim(2), *DISK], "first")
+    parked(store, [*claim(2), *THIRD], "second")
+    clock.advance(2)
+    store.release("a", claim(2))
+    store.release("b", claim(2))
+    assert kept(store) == [2, 0]
+    store.release(first, [*claim(2), *DISK])
+    assert kept(store) == [1, 0]
+    store.release("t", THIRD)
+    assert kept(store) == [0, 0]
+
+
+def test_its_end_is_noted_when_it_is_kept(store: Any, clock: Clock) -> None:
+    """Nothing else is due before the lease ends; the release hands on in one call, for it names all claims."""
+    two = claim(2, of="disk")
+    admitted(store, [*API, *two], "a")
+    admitted(store, two, "x")
+    held(store, "pair", S, [*API, *claim(2, of="disk", weight=2)])
+    clock.advance(2)
+    store.release("a", [*API, *two])
+    assert kept(store) == [1, 0]
+    later = held(store, "later", S, API).ticket
+    clock.advance(5)  # a second, and twice a turn of two seconds
+    store.reap()
+    assert [each.ticket for each in store.snapshot("api").holders] == [later]
+
+
+def test_what_it_keeps_no_more_is_tried_once_more(store: Any, clock: Clock) -> None:
+    """The hand-on has come past that resource: a release names it first."""
+    heavy = claim(2, weight=2)
+    admitted(store, [*claim(2), *DISK], "x")
+    admitted(store, claim(2), "a")
+    clock.advance(2)
+    pair = [*claim(2), *DISK, *THIRD]
+    held(store, "pair", S, pair)
+    store.release("a", claim(2))
+    assert kept(store, "api", "third") == [1, 1]
+    clock.advance(0.001)
+    later = held(store, "later", S, heavy).ticket
+    store.pause("third")
+    assert store.release("x", [*claim(2), *DISK]).granted == {later.nonce}
+    assert kept(store, "api", "third") == [0, 0]
+
+
+def test_what_is_over_goes_with_the_next_long_way(
+    store: Any, server: PostgresServer, clock: Clock
+) -> None:
+    keeping(store, clock)
+    clock.advance(LASTS)
+    assert server.run(COLUMN) != [(None,)]
+    admitted(store, API, "b")
+    assert server.run(COLUMN) == [(None,)]
+
+
+@pytest.mark.parametrize("idle", [63, 80])
+def test_a_resource_stays_as_long_as_its_room_is_kept(
+    server: PostgresServer, open_at: OpenAt, clock: Clock, idle: int
+) -> None:
+    """It has been idle for ten leases, and goes a second later or is gone; else a new task would be admitted there."""
+    store: Any = open_at(server.url, now=clock, lease=6.0, take_up=6.0)
+    admitted(store, API, "a")
+    store.release("a", API)
+    permits = [admitted(store, DISK, "x"), admitted(store, THIRD, "t")]
+    server.run("UPDATE celery_semaphore.resource SET mean = NULL")
+    parked(store, [*DISK, *API, *THIRD], "pair")
+    for _ in range(idle):
+        clock.advance(1)
+        store.renew(permits)
+        store.reap()
+    assert len(server.run(COLUMN)) == (idle < 64)  # the last window of its limit ended after 4 s
+    store.release("x", DISK)
+    clock.advance(2)
+    assert not store.reap()
+    assert kept(store, "api", "third") == [1, 0]
+    assert refused(store, API, "later").kept == 1
+
+
+@pytest.mark.parametrize("waits", [0, 3, 40])
+@pytest.mark.parametrize("mean", [0.0, 1e-300, 0.1, 1 / 3, 999_999.7, None])
+@pytest.mark.parametrize("limit", [1, 3, 10**15])
+def test_its_turn_is_counted_as_far_as_it_matters(
+    server: PostgresServer, waits: int, mean: float | None, limit: int
+) -> None:
+    """Compare it with the time that permits are held where the room is: as in memory, to the last bit."""
+    server.run(CROWD.format(waits))
+    turn = (waits + 2) * (1_000_000.0 if mean is None else mean) / limit
+    with server.client() as client:
+        for at_most in (0.0, turn * (1 - 1e-15), turn, turn * (1 + 1e-15), 2 * turn, 1e18):
+            ((found,),) = client.execute(TURN, [mean, limit, 2, at_most]).fetchall()
+            assert (found <= at_most) == (turn <= at_most)
+            assert found == turn or turn > at_most
+
+
+def test_a_long_line_is_not_counted_to_its_end(server: PostgresServer) -> None:
+    server.run(CROWD.format(3_000))
+    server.run("SELECT pg_stat_reset()")
+    with server.client() as client:
+        client.execute("SET enable_seqscan = off; SET enable_sort = off")
+        ((turn,),) = client.execute(TURN, [1e6, 10, 1, 1e6]).fetchall()
+        assert turn > 1e6
+    wait_until(lambda: server.run(READ)[0][0], 5)
+    assert server.run(READ)[0][0] < 100
