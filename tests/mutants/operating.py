@@ -135,7 +135,7 @@ MUTANTS = [
     operating(
         "a key speaks to the terminal",
         "keys are names",
-        "ops/tables",
+        "ops/text",
         "return text if text.isprintable() and text else ascii(text)",
         "return text or ascii(text)",
         f"{INSPECTOR}::test_a_key_cannot_speak_to_a_terminal",
@@ -255,7 +255,7 @@ MUTANTS = [
     operating(
         "a key with a limit of its own has another, it seems",
         "one was set for the whole semaphore",
-        "ops/tables",
+        "ops/answers",
         'return f"{text}\\n{others}" if',
         "return text if",
         f"{CLI}::test_a_key_with_a_limit_of_its_own_is_named",
