@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from os import EX_UNAVAILABLE
@@ -13,6 +14,7 @@ import click
 from ..core.key import semaphore_of
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from ..settings import is_local
+from ..stores import durations
 from ..task.unlimited import unlimited_of
 from . import answers, text
 from .inspector import Inspector
@@ -47,12 +49,22 @@ def _refuse_memory(app: Any) -> None:
 @contextmanager
 def said_in_one_line(app: Any) -> Iterator[None]:
     _refuse_memory(app)
+    durations.logger.addFilter(_shortened)
     try:
         yield
     except StoreUnavailable as error:
         raise _Unavailable(str(error)) from error
     except SemaphoreError as error:
         raise click.ClickException(explained(app, error)) from error
+    finally:
+        durations.logger.removeFilter(_shortened)
+
+
+def _shortened(record: logging.LogRecord) -> bool:
+    """Shorten the warning about another lease, which each command would log in full."""
+    if isinstance(record.args, tuple):
+        record.args = (record.args[0], "`check` says what to do.")
+    return True
 
 
 def explained(app: Any, error: SemaphoreError) -> str:
