@@ -87,7 +87,8 @@ def _in_force(inspector: Inspector, resource: str) -> str:
     if now.set_by_operator:
         return f"{now.limit} is in force, set for the whole semaphore"
     if now.limit is None:
-        return "none is in force until a worker or a task declares one"
+        own = "" if now.own_limit is None else f"; the tasks declare {now.own_limit}"
+        return f"none is in force yet{own}"
     return f"{now.limit} is in force, as the tasks declare"
 
 
