@@ -24,7 +24,7 @@ PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
     ("words", "said"),
     [
         (["list"], "SEMAPHORE"),
-        (["show", "one", "--timeout", "0"], "one: 0 of 1 in use"),
+        (["show", "one", "--timeout", "0"], "one: 0 of 1 (not in force yet) in use"),
         (["limit", "one", "2"], "one: the limit is 2 (set)."),
         (["purge", "one", "--force"], "Purged 0 parked task(s)."),
         (["check"], "Workers can use this store"),
@@ -202,6 +202,7 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"
     site.occupy(2)
     assert semaphore.says("limit", "one", "--clear") == "one: the limit is 1.\n"
+    declared(site, "api", 5)
     paused_until = "and it is paused until it is resumed: no new task starts.\n"
     assert semaphore.says("pause", "api") == f"api: the limit is 5, {paused_until}"
     longer = "Nothing changed: a pause that lasts as long, or longer, is there already.\n"
@@ -226,9 +227,15 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     )
 
 
+def declared(site: Site, name: str, limit: int) -> None:
+    with closing(site.store()) as store:
+        wait_until(lambda: store.snapshot(name).limit == limit, 20, "a worker declared it")
+
+
 def test_a_pause_with_an_end(site: Site, semaphore: Command) -> None:
     """Its parked tasks go on without anybody's command."""
     site.start(concurrency=3, conf=PARK)
+    declared(site, "api", 5)
     said = semaphore.says("pause", "api", "--for", "8s")
     assert said.startswith("api: the limit is 5, and it is paused for another ")
     result = site.send("call")
