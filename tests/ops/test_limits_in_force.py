@@ -25,7 +25,13 @@ ELSEWHERE = {"api": 2, all_keys_of("export"): 3}
 
 
 @pytest.fixture(
-    params=["memory", "valkey", "postgres", pytest.param("redis", marks=pytest.mark.variants)]
+    params=[
+        "memory",
+        "valkey",
+        "postgres",
+        "cluster",
+        pytest.param("redis", marks=pytest.mark.variants),
+    ]
 )
 def any_store(request: pytest.FixtureRequest) -> Iterator[Store]:
     options = StoreOptions(now=Clock())
