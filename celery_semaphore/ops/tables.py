@@ -34,7 +34,7 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
     return text + "".join(f"\n\n{sentence(place)}" for place in places) + _recovering(views)
 
 
-def _recovering(views: Sequence[SemaphoreView] | Sequence[ResourceView]) -> str:
+def _recovering(views: Sequence[SemaphoreView]) -> str:
     seconds = max(filter(None, (view.recovering for view in views)), default=None)
     return "" if seconds is None else f"\n\n{recovers(seconds)}"
 
@@ -57,7 +57,7 @@ def keys(views: Sequence[ResourceView], most: int) -> str:
         for view in views[:most]
     ]
     text = table(("KEY", "LIMIT", "IN USE", "WAITING", "OLDEST"), rows)
-    return text + _more(len(views) - len(rows), "keys") + _recovering(views)
+    return text + _more(len(views) - len(rows), "keys")
 
 
 def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str:
@@ -71,8 +71,7 @@ def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str
         head = f"{place(view)}: {told}{_of_each_key(view)}{_paused(view)}"
         parts = [head, *(parts if view.occupied or view.waiting else _notes(view))]
     if of_keys:
-        shown = [replace(each, recovering=None) for each in of_keys]  # it is among the notes
-        parts += [keys(shown, most), "--key shows the permits and waiters of one key."]
+        parts += [keys(of_keys, most), "--key shows the permits and waiters of one key."]
     return "\n\n".join(parts)
 
 
