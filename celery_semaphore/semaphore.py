@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
+from .core.key import any_key_of
 from .core.permit import Claim, Held, Permit, Refusal, Renewal
 from .core.seconds import lease_of
 from .core.store import Store
@@ -127,14 +128,14 @@ class Semaphore:
     def available(self) -> int:
         """Return how much of the limit is free right now.
 
-        What waits keep while another of their semaphores is saturated is not free. It is 0 if more than the limit is in
-        use, because the limit was lowered or the store lost its data.
+        What waits keep while another of their semaphores is saturated is not free. It is 0 during a pause, and if more
+        than the limit is in use, because the limit was lowered or the store lost its data.
         """
         seen = self._store.snapshot(self._claim.resource, waiters=1)
         limit = self._claim.limit if seen.limit is None else seen.limit
         if limit is None:
-            raise unknown_limit(self._claim)
-        return max(0, limit - seen.occupied - seen.kept)
+            raise self._unknown_limit()
+        return 0 if seen.paused_until is not None else max(0, limit - seen.occupied - seen.kept)
 
     def holders(self) -> tuple[Held, ...]:
         """Return the current holders of permits, tasks and other code, oldest first."""
@@ -183,7 +184,12 @@ class Semaphore:
         if self._claim.limit is None and isinstance(answer, Refusal) and answer.limit == 0:
             seen = self._store.snapshot(self._claim.resource, waiters=1)
             if seen.limit is None and seen.grace_until is None:
-                raise unknown_limit(self._claim)
+                raise self._unknown_limit()
+
+    def _unknown_limit(self) -> SemaphoreError:
+        tasks = self._app.tasks.values() if self._app is not None else ()
+        key = self._store.snapshot(any_key_of(self._claim.resource), waiters=1)
+        return unknown_limit(self._claim, tasks, has_keys=key.limit is not None)
 
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise if a wait would stop an event loop, and so any code in it that would release."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
+from shlex import quote
 from typing import Any
 
 from .core.key_template import GIVE_THE_KEY, is_template
@@ -66,11 +68,21 @@ def check(name: object, limit: object, key: object, weight: object) -> None:
         raise ConfigurationError(msg)
 
 
-def unknown_limit(claim: Claim) -> SemaphoreError:
+def unknown_limit(claim: Claim, tasks: Iterable[Any], *, has_keys: bool) -> SemaphoreError:
+    """Return the error for a claim with a limit that is not known; ``has_keys`` if one is known for all keys."""
     name = claim.semaphore
+    options = [found for task in tasks if (found := getattr(task, "semaphore_options", None))]
+    declared = [limit for each in options for limit in each.limits if limit.semaphore == name]
+    if claim.key is None and (
+        has_keys or (declared and all(each.key is not None for each in declared))
+    ):
+        msg = f"no limit is known for semaphore {name!r} without a key: its tasks use it with one, so give key=."
+        return SemaphoreError(msg)
+    at = "" if claim.key is None else " at this key"
+    force = "" if declared else " --force"
     return SemaphoreError(
-        f"no limit is known yet for semaphore {name!r}{'' if claim.key is None else ' at this key'}: give limit=, or"
-        f" start the workers whose tasks declare it, or set one: `celery -A your_app semaphore limit {name} N`."
+        f"no limit is known yet for semaphore {name!r}{at}: give limit=, or start the workers whose tasks declare it, or"
+        f" set one: `celery -A your_app semaphore limit {quote(name)} N{force}`."
     )
 
 

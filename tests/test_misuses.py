@@ -546,7 +546,16 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("limit api 2147483648", 2, "2147483648 is not in the range 0<=x<=2147483647"),
     ("limit api -1", 2, "-1"),
     ("list --sort age", 2, "'age' is not one of 'name', 'oldest'"),
-    ("show tenant --key acne -t 0", 3, "tenant at key acne: no permits and no waits."),
+    (
+        "limit scriptonly 3",
+        1,
+        "no semaphore 'scriptonly'…To set its limit before it is used, add --force.",
+    ),
+    ("pause api --for 20", 2, "a number with s, m, h or d behind it, such as 10m, not '20'."),
+    ("pause api --for 0s", 2, "more than 0s and at most 366d, such as 10m, not '0s'"),
+    ("pause api --for 99999999d", 2, "at most 366d…without a length it lasts until it is resumed."),
+    ("lease 1w", 2, "SECONDS must be a number above 0, such as 60, 60s or 2m."),
+    ("show tenant --key acne -t 0", 3, "tenant at key acne: no permits, no waits and no limit in"),
     ("release api 7c1e -f", 1, "semaphore 'api': 7c1e has no permit."),
 ]
 

@@ -37,6 +37,11 @@ def all_keys_of(resource: str) -> str:
     return f"{semaphore_of(resource)}//"
 
 
+def any_key_of(resource: str) -> str:
+    """Return the name of a key that no task uses: what is in force there is in force at each key without its own."""
+    return f"{all_keys_of(resource)}any"
+
+
 def is_resource_name(text: str) -> bool:
     """Return whether ``resource_name`` could have made this text; another text may decode to the same names."""
     return all(map(_is_encoded, text.split("/", 1)))

@@ -101,9 +101,10 @@ class WaitPolicy:
 
 
 def usage(refusal: Refusal) -> str:
-    """Say how much of the limit is in use, and how much waits keep for themselves."""
+    """Say how much of the limit is in use, and how much waits keep; in a pause the limit behind it is not known."""
     kept = f", {refusal.kept} kept for waiting tasks" if refusal.kept else ""
-    return f"{refusal.occupied} of {refusal.limit} in use{kept}"
+    of_limit = f" of {refusal.limit}" if refusal.limit else ""
+    return f"{refusal.occupied}{of_limit} in use{kept}"
 
 
 def too_heavy(refusal: Refusal) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..core.permit import HIGHEST
 from ..errors import SemaphoreError
+from ..ops.answers import excepted, limit_told, stays_paused, until
 from ..ops.inspector import Inspector
 from ..ops.length import length
-from ..ops.tables import excepted, limit_told, stays_paused, until
 from .text import meant
 
 Form = Mapping[str, str]
@@ -87,7 +87,8 @@ def _in_force(inspector: Inspector, resource: str) -> str:
     if now.set_by_operator:
         return f"{now.limit} is in force, set for the whole semaphore"
     if now.limit is None:
-        return "what the tasks declare is in force"
+        own = "" if now.own_limit is None else f"; the tasks declare {now.own_limit}"
+        return f"none is in force yet{own}"
     return f"{now.limit} is in force, as the tasks declare"
 
 

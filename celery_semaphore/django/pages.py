@@ -41,7 +41,7 @@ def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any
     return {
         "seen": seen,
         "all_paused": inspector.is_paused_with_its_semaphore(resource),
-        "has_holders": bool(seen.permits or seen.waiting or not keys),
+        "has_holders": bool(seen.permits or seen.waiting or not (keys or seen.for_each_key)),
         "waiters": waiters,
         "keys": _page(keys, number) if keys else None,
     }

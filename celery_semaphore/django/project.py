@@ -9,7 +9,7 @@ from typing import Any
 from ..core.store import Store
 from ..errors import ConfigurationError
 from ..ops.control import ask_workers, revoke
-from ..ops.directory import declared_by
+from ..ops.directory import declared_by, keyed_by
 from ..ops.inspector import Inspector
 from ..ops.waiting_place import WaitingPlace
 from ..settings import Settings
@@ -77,6 +77,7 @@ def inspector(*, ask: bool = False) -> Inspector:
     return Inspector(
         store,
         declared=declared_by(app.tasks.values()),
+        keyed=keyed_by(app.tasks.values()),
         ask=names.asked if ask else names.remembered,
         revoke=partial(revoke, app, timeout=REVOKE),
         place=place.of,

@@ -37,10 +37,11 @@ class StoreCheck:
     )
 
     task_errors: list[str] = field(default_factory=list)  # each keeps a worker from starting
+    setting_errors: list[str] = field(default_factory=list)  # likewise; the store was not asked
 
     @property
     def usable(self) -> bool:
-        return not self.errors and not self.task_errors
+        return not (self.errors or self.task_errors or self.setting_errors)
 
 
 def examined(store: Store, *, parks: bool) -> StoreCheck:
@@ -59,17 +60,25 @@ def examined(store: Store, *, parks: bool) -> StoreCheck:
     return StoreCheck(_release(), FORMAT, errors, warnings, facts)
 
 
-def _report(app: Any) -> StoreCheck:
+def report_of(app: Any) -> StoreCheck:
+    """Examine the settings of this app, its store and its tasks."""
     try:
         settings = Settings.from_app(app)
-        with closing(settings.open_store()) as store:
+        opened = settings.open_store()
+    except SemaphoreError as error:
+        return replace(_unasked(), setting_errors=[explained(app, error)])
+    try:
+        with closing(opened) as store:
             found = examined(store, parks=any_parks(app.tasks.values(), settings))
             place = WaitingPlace(app, settings, store).of_any() if found.usable else None
             wrong = errors_of(app.tasks.values(), settings, prefork=True)  # a worker knows its pool
             return replace(found, waiting_place=place, task_errors=[*map(str, wrong)])
-    except SemaphoreError as error:
-        # Raised before the store was called, or by a mistake in the options of a task.
-        return StoreCheck(_release(), FORMAT, [explained(app, error)], [], None)
+    except SemaphoreError as error:  # a mistake in the options of a task
+        return replace(_unasked(), task_errors=[explained(app, error)])
+
+
+def _unasked() -> StoreCheck:
+    return StoreCheck(_release(), FORMAT, [], [], None)
 
 
 def _release() -> str:
@@ -87,8 +96,11 @@ def told(report: StoreCheck) -> str:
     ]
     rows += [("waiting", report.waiting_place)] if report.waiting_place else []
     lines = [f"{name:<12}{value}" for name, value in rows]
-    lines += ["", *(f"Error: {each}" for each in (*report.errors, *report.task_errors))]
+    wrong = (*report.setting_errors, *report.errors, *report.task_errors)
+    lines += ["", *(f"Error: {each}" for each in wrong)]
     lines += [f"Warning: {each}" for each in report.warnings]
+    if report.setting_errors:
+        return "\n".join([*lines, "No worker starts with these settings."])
     if report.errors:
         return "\n".join([*lines, "No worker can use this store."])
     if report.task_errors:
@@ -118,6 +130,6 @@ def check(ctx: click.Context, *, as_json: bool) -> None:
     """
     app: Any = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which may park
-    report = _report(app)
+    report = report_of(app)
     say(ctx, asdict(report) | {"usable": report.usable} if as_json else told(report))
     ctx.exit(int(not report.usable))

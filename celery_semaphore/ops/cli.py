@@ -12,18 +12,27 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption, handle_preload_options
 
 from ..core.permit import HIGHEST
+from ..errors import SemaphoreError, UnknownSemaphore
 from ..task.hidden_url import hide_url
 from ..task.steps import watch_starts
 from ..worker.main_process.inspection import add_inspect_command
 from . import check, tables
 from .directory import describe
-from .inspector import ASK
+from .inspector import ASK, Inspector
 from .install import install, upgrade
 from .lease import lease
 from .length import length
 from .metrics.command import metrics
 from .purged_broker import say_what_a_purge_leaves
-from .terminal import inspecting, refuse_unlimited, say, say_idle, say_in_force, say_pause
+from .terminal import (
+    inspecting,
+    refuse_unlimited,
+    say,
+    say_idle,
+    say_in_force,
+    say_paused,
+    say_resumed,
+)
 
 KEYS = 50  # how many keys of a semaphore are shown
 hide_url()  # `celery report` would show the store's password, even in a project that imports no other module of ours
@@ -46,6 +55,13 @@ _timeout = click.option(
     show_default=True,
     help="Seconds to wait for the workers, which know the tasks' names; 0 does not ask them.",
 )
+
+
+def _length(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    try:
+        return None if text is None else length(text)
+    except SemaphoreError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.group(name="semaphore")
@@ -102,18 +118,18 @@ def show(
 ) -> None:
     """Show one semaphore, or one KEY of it: its permits, and its waiters in order.
 
-    The exit code is 3 for a KEY at which nothing holds a permit or waits.
+    The exit code is 3 for a KEY at which nothing holds a permit or waits, and no limit is in force.
     """
     with inspecting(ctx, timeout) as inspector:
         resource = inspector.find(name, key)
         keys = [] if key is not None else inspector.keys(resource)
         view = inspector.resource(resource, waiters=waiters)
-        nearest = inspector.nearest_key(resource) if key is not None and view.is_idle else None
+        nearest = inspector.nearest_key(resource) if key is not None and view.is_free else None
     if as_json:
         say(ctx, asdict(view.with_keys(keys)) | {"keys": [asdict(each) for each in keys]})
-    elif key is None or not view.is_idle:
+    elif key is None or not view.is_unknown:
         say(ctx, tables.whole(view, keys, KEYS))
-    if key is not None and view.is_idle:
+    if key is not None:
         say_idle(ctx, view, nearest)
 
 
@@ -139,25 +155,40 @@ def limit(
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT or --clear, and not both.")
     with inspecting(ctx) as inspector:
-        resource = inspector.find(name, key, create=force and not clear)
+        resource = _to_limit(inspector, name, key, force=force, clear=clear)
+        was_set = inspector.decided(resource).limit is not None
         inspector.set_limit(limit, resource)
-        say_in_force(ctx, inspector, resource)
+        say_in_force(ctx, inspector, resource, changed=was_set or not clear)
+
+
+def _to_limit(inspector: Inspector, name: str, key: str | None, *, force: bool, clear: bool) -> str:
+    try:
+        return inspector.find(name, key, create=force and not clear)
+    except UnknownSemaphore as error:
+        hint = "" if clear else " To set its limit before it is used, add --force."
+        raise SemaphoreError(f"{error}{hint}") from error
 
 
 @semaphore.command(cls=CeleryCommand)
 @_name
 @_key
-@click.option("--for", "lasts", cls=CeleryOption, help="End after this time: 90s, 10m, 2h, 1d.")
+@click.option(
+    "--for",
+    "lasts",
+    cls=CeleryOption,
+    callback=_length,
+    help="End after this time: 90s, 10m, 2h, 1d; at most 366d.",
+)
 @click.pass_context
-def pause(ctx: click.Context, name: str, key: str | None, lasts: str | None) -> None:
+def pause(ctx: click.Context, name: str, key: str | None, lasts: float | None) -> None:
     """Start no new task until the semaphore is resumed; running tasks go on.
 
     All its keys are paused, also those with a limit of their own. Of two pauses the later end counts.
     """
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
-        changed = inspector.pause(resource, None if lasts is None else length(lasts))
-        say_pause(ctx, inspector, resource, changed=changed)
+        changed = inspector.pause(resource, lasts)
+        say_paused(ctx, inspector, resource, changed=changed)
 
 
 @semaphore.command(cls=CeleryCommand)
@@ -172,7 +203,7 @@ def resume(ctx: click.Context, name: str, key: str | None) -> None:
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
         changed = inspector.resume(resource)
-        say_pause(ctx, inspector, resource, changed=changed)
+        say_resumed(ctx, inspector, resource, changed=changed)
 
 
 @semaphore.command(cls=CeleryCommand)

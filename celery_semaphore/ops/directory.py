@@ -68,6 +68,13 @@ def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
     return declared
 
 
+def keyed_by(tasks: Iterable[Any]) -> frozenset[str]:
+    """Return the semaphores that these tasks use with a key."""
+    all_options = (getattr(task, "semaphore_options", None) for task in tasks)
+    limits = (limit for options in all_options if options for limit in options.limits)
+    return frozenset(limit.semaphore for limit in limits if limit.key is not None)
+
+
 def check_text(name: str, value: object, why: str) -> None:
     """Raise for a value of another type: annotations do not bind a user."""
     if not isinstance(value, str):

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..core.key import names_of, resource_name, semaphore_of
-from ..core.permit import Claim, Kind, Snapshot
+from ..core.key import any_key_of, names_of, resource_name, semaphore_of
+from ..core.permit import Claim, Decision, Kind, Snapshot
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import ask_workers, revoke
-from .directory import Directory, check_text, declared_by, describe
+from .directory import Directory, check_text, declared_by, describe, keyed_by
 from .reader import PAGE, Reader
 from .replies import Replies, named
 from .views import (
@@ -48,6 +48,7 @@ class Inspector:
         store: Store,
         *,
         declared: Mapping[str, int | None] | None = None,
+        keyed: Collection[str] = (),
         ask: AskWorkers = lambda _: Replies(),
         revoke: Revoke = lambda _: [],
         purge: Purge = lambda _: [],
@@ -56,7 +57,8 @@ class Inspector:
         self._store = store
         self._declared = {resource_name(of, None): limit for of, limit in (declared or {}).items()}
         self._directory = Directory(store, self._declared)
-        self._reader = Reader(store, self._declared)
+        self._keyed = {resource_name(of, None) for of in keyed}
+        self._reader = Reader(store, self._declared, self._keyed)
         self._ask = ask
         self._revoke = revoke
         self._purge = purge
@@ -70,6 +72,7 @@ class Inspector:
         return cls(
             store,
             declared=declared_by(app.tasks.values()),
+            keyed=keyed_by(app.tasks.values()),
             ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Replies(),
             revoke=partial(revoke, app, timeout=timeout or ASK),
             purge=partial(_purge, app, store),
@@ -88,11 +91,15 @@ class Inspector:
         for each in found:
             seen.setdefault(semaphore_of(each.resource), []).append(each)
         decisions, names = self._store.decisions(), sorted(self._directory.semaphores())
-        of_store = found or list(self._store.snapshots(names[:1]))  # all have the same grace
-        recovering = max(filter(None, map(recovering_for, of_store)), default=None)
+        wholes = list(self._store.snapshots(names))
+        elsewhere = zip(wholes, self._store.snapshots(map(any_key_of, names)), strict=True)
+        recovering = max(filter(None, map(recovering_for, wholes)), default=None)
         oldest = self._reader.oldest(found)
         of = partial(SemaphoreView.of, decisions=decisions, recovering=recovering, oldest=oldest)
-        views = [of(name, seen.get(name, []), declared=self._declared.get(name)) for name in names]
+        views = [
+            of(name, seen.get(name, []), elsewhere=both, own_limit=self._declared.get(name))
+            for name, both in zip(names, elsewhere, strict=True)
+        ]
         return [replace(view, waiting_place=self._place(view.resource)) for view in views]
 
     def keys(self, semaphore: str) -> list[ResourceView]:
@@ -154,8 +161,16 @@ class Inspector:
 
     def is_paused(self, resource: str) -> bool:
         """Return True if an operator paused this very resource, not only its semaphore."""
-        decided = self._store.decisions().get(resource)
-        return decided is not None and decided.pause is not None
+        return self.decided(resource).pause is not None
+
+    def decided(self, resource: str) -> Decision:
+        """Return what operators decided for this very resource, not for its semaphore."""
+        return self._store.decisions().get(resource, Decision())
+
+    def has_no_keys(self, resource: str) -> bool:
+        """Return True if tasks of this app use this semaphore, and none of them with a key."""
+        whole = semaphore_of(resource)
+        return whole in self._declared and whole not in self._keyed
 
     def is_paused_with_its_semaphore(self, resource: str) -> bool:
         """Return True if this is a key, and its whole semaphore is paused."""

@@ -7,17 +7,21 @@ from contextlib import closing
 import click
 from celery.bin.base import CeleryCommand
 
+from ..core.facts import DescribedStore
 from ..core.seconds import SHORTEST_LEASE_S
 from ..core.store import Store
 from ..settings import Settings
+from .length import seconds_of
 from .terminal import said_in_one_line, say
+
+NO_NUMBER = "SECONDS must be a number above 0, such as 60, 60s or 2m."
 
 
 @click.command(cls=CeleryCommand)
-@click.argument("seconds", type=float)
+@click.argument("seconds", type=str)
 @click.pass_context
-def lease(ctx: click.Context, seconds: float) -> None:
-    """Change the lease of the whole store to SECONDS, for all processes that use it.
+def lease(ctx: click.Context, seconds: str) -> None:
+    """Change the lease of the whole store to SECONDS, such as 60, 60s or 2m, for all processes that use it.
 
     Each learns it by its next call; running tasks keep their permits. Grants of parked tasks that are sent last for
     semaphore_take_up as this app sets it, else for a lease.
@@ -26,7 +30,13 @@ def lease(ctx: click.Context, seconds: float) -> None:
     with said_in_one_line(app):
         settings = Settings.from_app(app)
         with closing(settings.open_store()) as store:
-            say(ctx, _changed(store, seconds, settings))
+            say(ctx, _changed(store, _seconds(seconds), settings))
+
+
+def _seconds(text: str) -> float:
+    if (seconds := seconds_of(text)) is None:
+        raise click.UsageError(NO_NUMBER)
+    return seconds
 
 
 def _changed(store: Store, seconds: float, settings: Settings) -> str:
@@ -34,15 +44,21 @@ def _changed(store: Store, seconds: float, settings: Settings) -> str:
         msg = f"SECONDS must be {SHORTEST_LEASE_S:g} or more."
         raise click.UsageError(msg)
     store.check()  # learns what the store keeps
-    before = store.lease
+    before = _kept(store)
     try:
         store.set_lease(seconds, settings.take_up)
     except ValueError as error:
-        raise click.UsageError("SECONDS must be a number above 0.") from error
-    said = f"The lease of the store is {seconds:g} s now; it was {before:g} s."
+        raise click.UsageError(NO_NUMBER) from error
+    was = "none was kept before" if before is None else f"it was {before:g} s"
+    said = f"The lease of the store is {seconds:g} s now; {was}."
     if seconds != settings.lease:
         said += (
             f"\nsemaphore_lease is {settings.lease:g} s here: set it to {seconds:g}, too, for a store that loses its"
             " data takes the lease of its first caller."
         )
     return said
+
+
+def _kept(store: Store) -> float | None:
+    """Return the lease that the store keeps; None for one that was never used."""
+    return store.about().lease if isinstance(store, DescribedStore) else store.lease

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..core.key import semaphore_of
+from ..core.key import any_key_of, semaphore_of
 from ..core.permit import Snapshot
 from ..core.store import TOTALLED, Store
 from ..errors import SemaphoreError
@@ -16,11 +16,17 @@ PAGE = 1000  # waiters in one call
 
 
 class Reader:
-    """Reads what the store knows; ``declared`` are the limits in the app's code, by semaphore."""
+    """Reads what the store knows.
 
-    def __init__(self, store: Store, declared: Mapping[str, int | None]) -> None:
+    ``declared`` are the limits in the app's code, by semaphore, and ``keyed`` the semaphores that it uses with keys.
+    """
+
+    def __init__(
+        self, store: Store, declared: Mapping[str, int | None], keyed: Collection[str]
+    ) -> None:
         self._store = store
         self._declared = declared
+        self._keyed = keyed
 
     def parts(self, resource: str) -> list[str]:
         """List the resource and all its keys, as far as they are in use."""
@@ -30,9 +36,11 @@ class Reader:
         check_text("resource", resource, "Inspector.find() returns it")
         seen = self._store.snapshot(resource, waiters, skip)
         view = ResourceView.of(seen, self.oldest([seen]))
-        if view.limit is None:
-            view = replace(view, limit=self._declared.get(semaphore_of(resource)))
-        return view
+        if resource == semaphore_of(resource) and seen.declared is None:
+            (key,) = self._store.snapshots([any_key_of(resource)])
+            if key.declared or resource in self._keyed:
+                view = view.with_limit_of(key)
+        return replace(view, own_limit=self._declared.get(semaphore_of(resource)))
 
     def oldest(self, seen: Sequence[Snapshot]) -> dict[str, float]:
         """Return how long the oldest wait has lasted, for each of these resources that has one."""
@@ -48,7 +56,8 @@ class Reader:
         known = {*self._store.resources(), *self._store.decisions()}
         seen = list(self._store.snapshots(n for n in known if n.startswith(f"{semaphore}/")))
         oldest = self.oldest(seen)
-        views = [ResourceView.of(each, oldest) for each in seen]
+        own = self._declared.get(semaphore)
+        views = [replace(ResourceView.of(each, oldest), own_limit=own) for each in seen]
         return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
     def hint(self, resource: str) -> str:

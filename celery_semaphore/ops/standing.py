@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core.store import Store
+from .answers import until
 from .directory import describe
-from .tables import duration, printable, until
+from .text import duration, printable
 
 LONG_S = 86400.0  # a day
 

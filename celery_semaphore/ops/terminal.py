@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from os import EX_UNAVAILABLE
@@ -10,10 +11,12 @@ from typing import Any
 
 import click
 
+from ..core.key import semaphore_of
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from ..settings import is_local
+from ..stores import durations
 from ..task.unlimited import unlimited_of
-from . import tables
+from . import answers, text
 from .inspector import Inspector
 from .views import ResourceView
 
@@ -46,12 +49,22 @@ def _refuse_memory(app: Any) -> None:
 @contextmanager
 def said_in_one_line(app: Any) -> Iterator[None]:
     _refuse_memory(app)
+    durations.logger.addFilter(_shortened)
     try:
         yield
     except StoreUnavailable as error:
         raise _Unavailable(str(error)) from error
     except SemaphoreError as error:
         raise click.ClickException(explained(app, error)) from error
+    finally:
+        durations.logger.removeFilter(_shortened)
+
+
+def _shortened(record: logging.LogRecord) -> bool:
+    """Shorten the warning about another lease, which each command would log in full."""
+    if isinstance(record.args, tuple):
+        record.args = (record.args[0], "`check` says what to do.")
+    return True
 
 
 def explained(app: Any, error: SemaphoreError) -> str:
@@ -71,24 +84,53 @@ def say(ctx: click.Context, what: Any) -> None:
     ctx.obj.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
-def say_in_force(ctx: click.Context, inspector: Inspector, resource: str) -> None:
+def say_in_force(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
     """Print which limit is in force at this resource, and whether it is paused."""
-    say(ctx, tables.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
+    if not changed:
+        say(ctx, "Nothing changed: no limit was set for this.")
+    say(ctx, answers.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
     if inspector.is_paused_with_its_semaphore(resource):
         say(ctx, "The whole semaphore is paused: resume that.")
 
 
-def say_pause(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
-    """Print what a pause or its end has changed."""
+def say_paused(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
+    """Print how long the pause lasts now."""
     if not changed:
-        say(ctx, "Nothing changed.")
-    say(ctx, tables.in_force(inspector.in_force(resource), {}))
-    if stay := tables.stays_paused(inspector.paused_keys(resource)):
+        say(ctx, "Nothing changed: a pause that lasts as long, or longer, is there already.")
+    view, own = inspector.in_force(resource), inspector.decided(resource).pause
+    say(ctx, answers.in_force(view, {}))
+    whole = inspector.decided(semaphore_of(resource)).pause
+    if view.key is not None and own and whole:
+        lasts = f"this key by itself {answers.until(own.left)}"
+        say(ctx, f"The whole semaphore is paused {answers.until(whole.left)}, {lasts}.")
+    if view.key is not None and inspector.has_no_keys(resource):
+        name = text.printable(view.semaphore)
+        click.echo(f"Warning: no task of this app uses semaphore {name} with a key.", err=True)
+
+
+def say_resumed(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
+    """Print whether a pause was ended, and what is in force now."""
+    view = inspector.in_force(resource)
+    if changed:
+        say(ctx, "Resumed.")
+    else:
+        typo = view.key is not None and view.is_free
+        hint = _nearest(inspector.nearest_key(resource) if typo else None)
+        say(ctx, f"Nothing changed: it was not paused{hint}.")
+    say(ctx, answers.in_force(view, {}))
+    if stay := answers.stays_paused(inspector.paused_keys(resource)):
         say(ctx, stay)
 
 
 def say_idle(ctx: click.Context, view: ResourceView, nearest: str | None) -> None:
-    """Say that nothing uses this key, with the key that was probably meant, and end with a code of its own."""
-    hint = "" if nearest is None else f"; the nearest key is {tables.printable(nearest)}"
-    click.echo(f"{tables.place(view)}: no permits and no waits{hint}.", err=True)
-    ctx.exit(IDLE)
+    """Name the key that was probably meant; end with a code of its own where nothing is known of this key."""
+    if view.is_unknown:
+        said = "no permits, no waits and no limit in force"
+        click.echo(f"{text.place(view)}: {said}{_nearest(nearest)}.", err=True)
+        ctx.exit(IDLE)
+    if nearest is not None and not (view.set_by_operator or view.paused):
+        click.echo(f"Nothing uses this key{_nearest(nearest)}.", err=True)
+
+
+def _nearest(key: str | None) -> str:
+    return "" if key is None else f"; the nearest key is {text.printable(key)}"

@@ -34,7 +34,8 @@ class SemaphoreView:
 
     resource: str  # its name in the store
     semaphore: str  # a very long name is cut, with a digest at its end
-    limits: tuple[int, ...]  # in force, but for a pause; several if those of its keys differ
+    # In force, but for a pause; several if those of its keys differ, none if the store knows none.
+    limits: tuple[int, ...]
     limits_set: tuple[int, ...]  # the ones among them that operators set
     keys: int  # in use; 0 for a semaphore without keys
     occupied: int
@@ -50,9 +51,12 @@ class SemaphoreView:
     paused: bool = False  # the whole semaphore
     pause_left: float | None = None  # until that pause ends; None: until it is resumed
     paused_keys: int = 0  # with a pause of their own
-    # The smallest limit that was declared lately for calls without a key, and its process.
+    # The smallest limit that was declared last without a key, else for all keys, and its process.
     declared: DeclaredLimit | None = None
     kept: int = 0  # see Snapshot
+    own_limit: int | None = (
+        None  # what this app's tasks declare; in force only if it is among the limits
+    )
 
     @classmethod
     def of(
@@ -60,21 +64,23 @@ class SemaphoreView:
         name: str,
         seen: Sequence[Snapshot],
         decisions: Mapping[str, Decision],
-        declared: int | None,
+        elsewhere: Sequence[Snapshot],
+        own_limit: int | None,
         *,
         recovering: float | None = None,
         oldest: Mapping[str, float] = NONE_WAITS,
     ) -> SemaphoreView:
-        """Build the view from the keys in use, all that operators decided, and what the tasks declare."""
+        """Build the view from the keys in use, and all that operators decided.
+
+        ``elsewhere`` are the semaphore without a key, and a key that is not in use.
+        """
         limits = limits_of(decisions)
         pauses = {at: each.pause for at, each in decisions.items() if each.pause}
         pause = pauses.pop(name, None)
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
-        # A store that lost its data learns the declared limit from the next task.
-        in_force = {declared if each.limit is None else each.limit for each in seen}
-        in_force |= {limits[at] for at in of_keys}
+        in_force = {each.limit for each in seen} | {limits[at] for at in of_keys}
         if all(each.resource in of_keys for each in seen):
-            in_force.add(limits.get(name, declared))  # what the next key would have
+            in_force |= {each.limit for each in elsewhere}  # what the next task would have
         return cls(
             name,
             names_of(name)[0],
@@ -90,8 +96,9 @@ class SemaphoreView:
             paused=pause is not None,
             pause_left=None if pause is None else pause.left,
             paused_keys=sum(semaphore_of(at) == name for at in pauses),
-            declared=next((each.declared for each in seen if each.resource == name), None),
+            declared=next((each.declared for each in elsewhere if each.declared), None),
             kept=sum(each.kept for each in seen),
+            own_limit=own_limit,
         )
 
 
@@ -158,7 +165,7 @@ class ResourceView:
     resource: str  # its name in the store
     semaphore: str  # a very long name is cut, with a digest at its end
     key: str | None  # cut likewise
-    limit: int | None  # in force, but for a pause; None if none was ever declared
+    limit: int | None  # in force, but for a pause; None if the store knows none
     set_by_operator: bool
     occupied: int
     waiting: int  # all of them
@@ -177,16 +184,33 @@ class ResourceView:
     paused: bool = False  # it, or its semaphore
     pause_left: float | None = None  # until the pause ends; None: until it is resumed
     declared: DeclaredLimit | None = (
-        None  # the smallest limit that was declared lately, and its process
+        None  # the smallest limit that was declared last, and its process
     )
     kept: int = 0  # see Snapshot
+    own_limit: int | None = (
+        None  # what this app's tasks declare; the store may know another, or none
+    )
+    for_each_key: bool = False  # of a whole semaphore: the limit is the one of each key
+
+    def with_limit_of(self, key: Snapshot) -> ResourceView:
+        """Return the view of a whole semaphore that is used with keys: with the limit of a ``key`` without its own."""
+        return replace(
+            self,
+            limit=key.limit,
+            set_by_operator=key.set_by_operator,
+            declared=key.declared,
+            for_each_key=True,
+        )
 
     @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing to show: no permit, no kept room, no wait, and nothing that an operator decided."""
-        return not (
-            self.occupied or self.kept or self.waiting or self.set_by_operator or self.paused
-        )
+    def is_free(self) -> bool:
+        """Whether there is no permit, no kept room and no wait."""
+        return not (self.occupied or self.kept or self.waiting)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there is nothing to show: nothing uses it, no limit is in force, and it is not paused."""
+        return self.is_free and self.limit is None and not self.paused
 
     def with_keys(self, keys: Sequence[ResourceView]) -> ResourceView:
         """Return the view of a whole semaphore: what is used and waits at its keys is counted with its own."""

@@ -49,19 +49,26 @@ class Durations:
     def adopt(self, in_force: tuple[int, int]) -> None:
         """Bring what the store keeps from now on, and warn if this is not what the options say."""
         if in_force != self.in_force:
-            for warning in self.examine(in_force):
-                logger.warning("%s", warning)
+            for found, advice in self._others(in_force):
+                logger.warning("%s %s", found, advice)
 
     def examine(self, in_force: tuple[int, int] | None) -> list[str]:
         """Bring what the store keeps, None if it keeps nothing yet; return the warnings about it."""
-        if in_force is None:
-            return []
+        return [] if in_force is None else [*map(" ".join, self._others(in_force))]
+
+    def _others(self, in_force: tuple[int, int]) -> list[tuple[str, str]]:
+        """Bring what the store keeps; return what differs, and for each what to do."""
         self.in_force = in_force
         names = ("semaphore_lease", "semaphore_take_up")[: 1 + self._names_take_up]
+        own = f"{seconds(self._own[0]):g}"
         return [
-            f"{name} is {seconds(mine):g} s here, but the store keeps {seconds(kept):g} s, which its first caller or"
-            " an operator has set: that is in force. Set it alike in all processes (lease= of a Semaphore with url=),"
-            f" or change what the store keeps with `celery -A <your app> semaphore lease {seconds(self._own[0]):g}`."
+            (
+                f"{name} is {seconds(mine):g} s here, but the store keeps {seconds(kept):g} s: that is in force.",
+                (
+                    f"Set {name} = {seconds(kept):g} here (lease= of a Semaphore with url=); or change what the first"
+                    f" caller or an operator has set, for all: `celery -A <your app> semaphore lease {own}`."
+                ),
+            )
             for name, mine, kept in zip(names, self._own, in_force, strict=False)
             if mine != kept
         ]

@@ -251,7 +251,7 @@ class Limiter:
         # belong to the parent. Only the store's epoch is taken over, and the durations in force with it.
         parent, self._process = self._process, None
         self._lock = threading.Lock()
-        if parent is not None and parent.store.epoch is not None:
+        if parent is not None:
             self._process = self._new()
             self._process.store.epoch = parent.store.epoch
             self._process.store.in_force = parent.store.in_force

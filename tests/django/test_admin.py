@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.core.store import Store
 from tests.conftest import StartServer
@@ -32,11 +33,19 @@ def test_a_dump_of_the_database_has_nothing_of_it(project: Any, everything: bool
 
 def test_the_list_shows_what_is_in_use_and_what_is_declared(client: Login, store: Store) -> None:
     occupy(store, API, ["one:1", "two:1", "three:1"])
-    page = client().get(LIST)
+    browser = client()
+    page = browser.get(LIST)
     assert page.status_code == 200
     rows = {each.semaphore: each for each in page.context["semaphores"].rows}
     assert (rows["api"].occupied, rows["api"].waiting, rows["api"].limits) == (2, 1, (2,))
-    assert rows["export"].limits == (1,)
+    assert (rows["export"].limits, rows["export"].own_limit) == ((), 1)
+    assert '1 <span class="quiet">not in force yet</span>' in page.content.decode()
+    store.declare({all_keys_of("export"): 4}, "celery@other")
+    (export,) = (r for r in browser.get(LIST).context["semaphores"].rows if r.semaphore == "export")
+    assert export.limits == (4,)
+    assert "The limit of each key is <strong>4</strong>" in (
+        browser.get(address("export")).content.decode()
+    )
     text = page.content.decode()
     assert re.findall('data-label="Oldest wait">([0-9]|\u2013)', text) == ["0", "\u2013"]
 

@@ -51,7 +51,7 @@ def test_why_a_limit_is_in_force_is_said(client: Login, store: Store) -> None:
     browser = client()
     occupy(store, API, ["one:1"])
     store.declare({"api": 1}, "<b>@c")
-    lately = "the smallest limit declared lately is 1, by &lt;b&gt;@c."
+    lately = "the smallest limit declared last is 1, by &lt;b&gt;@c."
     assert f"In force is what is declared: {lately}" in shown(browser)
     store.set_limit(7, "api")
     assert f"In force is the limit that was set; {lately}" in shown(browser)
@@ -92,7 +92,7 @@ def test_pause_and_resume(client: Login, store: Store) -> None:
     assert limits_set(store) == {"api": 3}
     assert [line.removeprefix("api: ") for line in logged()] == [
         "Paused until it is resumed; no new task starts.",
-        "Cleared the limit: 2 is in force, as the tasks declare. It stays paused until it is resumed.",
+        "Cleared the limit: none is in force yet; the tasks declare 2. It stays paused until it is resumed.",
         "Set the limit to 3. It stays paused until it is resumed.",
         "Nothing changed: it is paused until it is resumed; no new task starts.",
         "Resumed: the limit is 3 (set).",

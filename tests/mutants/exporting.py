@@ -57,8 +57,8 @@ MUTANTS = [
         "all keys are read at once",
         "one call is fewer than a hundred",
         "collection",
-        "islice(wanted, BATCH)",
-        "wanted",
+        "islice(of, BATCH)",
+        "of",
         STATE,
     ),
     exporting(

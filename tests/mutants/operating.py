@@ -6,6 +6,7 @@ from .mutant import Group
 
 INSPECTOR = "tests/ops/test_inspector.py"
 CLI = "tests/ops/test_cli.py"
+LIMITS = "tests/ops/test_limits_in_force.py"
 PLUGIN = "tests/testing/test_plugin.py"
 
 operating = Group("operating", "celery_semaphore")
@@ -60,12 +61,28 @@ MUTANTS = [
         "tests/ops/test_check.py::test_what_operators_decided_long_ago",
     ),
     operating(
-        "a store that lost its data knows all limits",
-        "tasks declare them",
+        "what this app's tasks declare is in force",
+        "they will declare it",
         "ops/views",
-        "{declared if each.limit is None else each.limit for each in seen}",
-        "{each.limit for each in seen}",
-        f"{INSPECTOR}::test_a_store_that_lost_the_declared_limit",
+        "in_force |= {each.limit for each in elsewhere}",
+        "in_force |= {each.limit or own_limit for each in elsewhere}",
+        f"{LIMITS}::test_the_limit_of_the_app_is_no_limit_in_force",
+    ),
+    operating(
+        "a limit is in force where it is in use",
+        "the store lists what is in use",
+        "ops/views",
+        "in_force |= {each.limit for each in elsewhere}",
+        "pass",
+        f"{LIMITS}::test_an_idle_semaphore_has_the_limit_that_a_worker_declared",
+    ),
+    operating(
+        "a semaphore that is used with keys has a limit of its own",
+        "an operator set one",
+        "ops/reader",
+        "if key.declared or resource in self._keyed:",
+        "if False:",
+        f"{LIMITS}::test_the_limit_of_an_operator_is_that_of_each_key",
     ),
     operating(
         "the settings of an app are there when its semaphores are made",
@@ -135,7 +152,7 @@ MUTANTS = [
     operating(
         "a key speaks to the terminal",
         "keys are names",
-        "ops/tables",
+        "ops/text",
         "return text if text.isprintable() and text else ascii(text)",
         "return text or ascii(text)",
         f"{INSPECTOR}::test_a_key_cannot_speak_to_a_terminal",
@@ -255,7 +272,7 @@ MUTANTS = [
     operating(
         "a key with a limit of its own has another, it seems",
         "one was set for the whole semaphore",
-        "ops/tables",
+        "ops/answers",
         'return f"{text}\\n{others}" if',
         "return text if",
         f"{CLI}::test_a_key_with_a_limit_of_its_own_is_named",
@@ -280,16 +297,16 @@ MUTANTS = [
         "where nothing is in use, nothing recovers",
         "no task waits there",
         "ops/inspector",
-        "found or list(self._store.snapshots(names[:1]))",
-        "found",
+        "map(recovering_for, wholes)",
+        "map(recovering_for, found)",
         "tests/ops/test_inspector.py::test_before_the_first_task_returns_the_store_recovers_too",
     ),
     operating(
         "a semaphore that is idle does not recover",
         "no task waits there",
         "ops/inspector",
-        "declared=self._declared.get(name)) for name in names]",
-        "declared=self._declared.get(name), recovering=recovering if name in seen else None) for name in names]",
+        "own_limit=self._declared.get(name))",
+        "own_limit=self._declared.get(name), recovering=recovering if name in seen else None)",
         "tests/ops/test_inspector.py::test_after_the_store_forgot_nobody_is_admitted_for_a_while",
     ),
     operating(

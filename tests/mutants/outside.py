@@ -18,6 +18,22 @@ outside = Group("outside", "celery_semaphore")
 
 MUTANTS = [
     outside(
+        "what is free behind a pause is free",
+        "the limit stays",
+        "semaphore",
+        "return 0 if seen.paused_until is not None else max(",
+        "return max(",
+        f"{PERMITS}::TestAsking::test_nothing_is_available_in_a_pause",
+    ),
+    outside(
+        "no semaphore is used with keys",
+        "a limit is not known yet",
+        "semaphore",
+        "has_keys=key.limit is not None",
+        "has_keys=False",
+        f"{HERE}/test_options.py::TestMistakes::test_a_semaphore_whose_limit_is_declared_for_its_keys",
+    ),
+    outside(
         "a crowd is turned away",
         "who finds no place fails, and is asked again by its own loop",
         "stores/connection_limit",

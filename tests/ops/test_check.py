@@ -8,11 +8,13 @@ from contextlib import closing
 from typing import Any, cast
 
 import pytest
+from celery import Celery
 
+from celery_semaphore import LimitedTask
 from celery_semaphore.core.key import resource_name
 from celery_semaphore.core.permit import Decision, Permit
 from celery_semaphore.core.store import Store
-from celery_semaphore.ops.check import StoreCheck, examined, told
+from celery_semaphore.ops.check import StoreCheck, examined, report_of, told
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
@@ -211,10 +213,25 @@ def test_the_command_at_a_server_that_is_away(site: Site) -> None:
     assert PASSWORD not in said.out + said.err
 
 
+def test_a_task_with_which_no_worker_starts() -> None:
+    app = Celery("shop", broker="memory://", set_as_current=False)
+    app.conf.semaphore_url = "memory://"
+
+    @app.task(base=LimitedTask, semaphore="api", limit=5, on_saturated="prak", shared=False)
+    def call() -> None: ...
+
+    found = report_of(app)
+    assert (found.usable, found.errors, len(found.task_errors)) == (False, [], 1)
+    assert told(found).endswith("\nNo worker starts with these tasks.")
+
+
 def test_the_command_with_a_url_that_cannot_be_read(site: Site) -> None:
     env = site.env() | {"STORE": f"redis+cluster://:{PASSWORD}@127.0.0.1:1/1"}
     said = Command(env)("check", "--json")
     assert said.code == 1
-    (error,) = json.loads(said.out)["errors"]
+    found = json.loads(said.out)
+    (error,) = found["setting_errors"]
     assert "database 0 only" in error
+    assert (found["errors"], found["task_errors"]) == ([], [])
+    assert Command(env)("check").out.endswith("\nNo worker starts with these settings.\n")
     assert PASSWORD not in said.out + said.err

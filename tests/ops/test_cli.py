@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
 from tests.support.process import free_port, wait_until
 from tests.worker.conftest import Site
@@ -23,7 +24,7 @@ PARK: dict[str, Any] = {"semaphore_on_saturated": "park"}
     ("words", "said"),
     [
         (["list"], "SEMAPHORE"),
-        (["show", "one", "--timeout", "0"], "one: 0 of 1 in use"),
+        (["show", "one", "--timeout", "0"], "one: 0 of 1 (not in force yet) in use"),
         (["limit", "one", "2"], "one: the limit is 2 (set)."),
         (["purge", "one", "--force"], "Purged 0 parked task(s)."),
         (["check"], "Workers can use this store"),
@@ -135,7 +136,7 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     cells = [re.split(" {2,}", line) for line in lines]
     rows = {name: others for name, *others in cells}
     assert rows["SEMAPHORE"] == ["LIMIT", "KEYS", "IN USE", "WAITING", "OLDEST"]
-    assert rows["api"] == ["5", "-", "0", "0", "-"]
+    assert rows["api"] == ["5 (not in force yet)", "-", "0", "0", "-"]
     assert rows["tenant"] == ["2", "3", "3", "0", "-"]
     assert rows["idle"] == ["3 (set), paused", "-", "0", "0", "-"]
     assert {row["semaphore"] for row in semaphore.json("list")} == set(rows) - {"SEMAPHORE"}
@@ -143,7 +144,8 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     total, _, *keys = semaphore.says("show", "tenant").splitlines()
     assert total == "tenant: 3 in use, 0 waiting, all keys together"
     assert [line.split()[0] for line in keys[1:5]] == [r"'\x1b[2J'", "7", "8", "9"]
-    assert keys[4].split()[1:] == ["-,", "paused", "0", "0", "-"]  # or nobody would find it again
+    own = ["2", "(not", "in", "force", "yet),"]
+    assert keys[4].split()[1:] == [*own, "paused", "0", "0", "-"]  # or nobody would find it again
     assert semaphore.json("show", "tenant", "--key", "7")["occupied"] == 1
     store.close()
 
@@ -172,19 +174,27 @@ def test_a_key_at_which_nothing_is(site: Site) -> None:
     with closing(site.store()) as store:
         store.acquire([Claim("tenant", "acme", 1)], "t1:1")
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
-    here = "tenant at key acne: no permits and no waits; the nearest key is acme.\n"
+    nothing = "no permits, no waits and no limit in force"
+    here = f"tenant at key acne: {nothing}; the nearest key is acme.\n"
     assert (said.code, said.out, said.err) == (3, "", here)
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0", "--json")
     assert (said.code, said.err) == (3, here)
     assert json.loads(said.out)["occupied"] == 0
     semaphore.says("limit", "tenant", "3", "--key", "acne")
     assert "0 of 3 (set) in use" in semaphore.says("show", "tenant", "--key", "acne")
+    semaphore.says("limit", "tenant", "--key", "acne", "--clear")
+    with closing(site.store()) as store:
+        store.declare({all_keys_of("tenant"): 4}, "celery@other")
+    said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
+    assert (said.code, said.err) == (0, "Nothing uses this key; the nearest key is acme.\n")
+    assert said.out.startswith("tenant at key acne: 0 of 4 in use, 0 waiting\n")
+    assert said.out.endswith("declared last is 4, by celery@other.\n")
 
 
 def test_also_what_a_worker_would_import(site: Site) -> None:
     imports = {"imports": ["tests.ops.imported"]}
     rows = {row["semaphore"]: row for row in Command(site.env(imports)).json("list")}
-    assert rows["imported"]["limits"] == [3]
+    assert (rows["imported"]["limits"], rows["imported"]["own_limit"]) == ([], 3)
 
 
 def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
@@ -192,9 +202,11 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     assert semaphore.says("limit", "one", "2") == "one: the limit is 2 (set).\n"
     site.occupy(2)
     assert semaphore.says("limit", "one", "--clear") == "one: the limit is 1.\n"
+    declared(site, "api", 5)
     paused_until = "and it is paused until it is resumed: no new task starts.\n"
     assert semaphore.says("pause", "api") == f"api: the limit is 5, {paused_until}"
-    assert semaphore.says("pause", "api").startswith("Nothing changed.\napi: the limit is 5, and")
+    longer = "Nothing changed: a pause that lasts as long, or longer, is there already.\n"
+    assert semaphore.says("pause", "api") == f"{longer}api: the limit is 5, {paused_until}"
     assert semaphore.says("limit", "api", "6") == f"api: the limit is 6 (set), {paused_until}"
     zero = semaphore("limit", "api", "0")
     assert (zero.code, "pause it" in zero.err) == (1, True)
@@ -205,34 +217,58 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
         20,
         "its worker says why",
     )
-    assert semaphore.says("resume", "api") == "api: the limit is 6 (set).\n"
+    assert semaphore.says("resume", "api") == "Resumed.\napi: the limit is 6 (set).\n"
     assert paused.get(timeout=20)
-    assert semaphore.says("resume", "api") == "Nothing changed.\napi: the limit is 6 (set).\n"
+    assert semaphore.says("resume", "api") == (
+        "Nothing changed: it was not paused.\napi: the limit is 6 (set).\n"
+    )
+    assert semaphore.says("limit", "one", "--clear") == (
+        "Nothing changed: no limit was set for this.\none: the limit is 1.\n"
+    )
+
+
+def declared(site: Site, name: str, limit: int) -> None:
+    with closing(site.store()) as store:
+        wait_until(lambda: store.snapshot(name).limit == limit, 20, "a worker declared it")
 
 
 def test_a_pause_with_an_end(site: Site, semaphore: Command) -> None:
     """Its parked tasks go on without anybody's command."""
     site.start(concurrency=3, conf=PARK)
+    declared(site, "api", 5)
     said = semaphore.says("pause", "api", "--for", "8s")
     assert said.startswith("api: the limit is 5, and it is paused for another ")
     result = site.send("call")
     wait_until(lambda: site.waiting("api") == 1, 20, "it waits")
     assert result.get(timeout=30)
     wrong = semaphore("pause", "api", "--for", "soon")
-    assert (wrong.code, "such as 10m" in wrong.err) == (1, True)
+    assert (wrong.code, "such as 10m" in wrong.err) == (2, True)
 
 
 def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) -> None:
     assert (
         semaphore.says("limit", "api", "4", "--key", "7") == "api at key 7: the limit is 4 (set).\n"
     )
-    semaphore.says("pause", "api", "--key", "8")
+    none = "no limit is in force yet; the tasks of this app declare 5"
+    said = semaphore("pause", "api", "--key", "8")
+    assert said.err == "Warning: no task of this app uses semaphore api with a key.\n"
+    assert semaphore("pause", "tenant", "--key", "acme").err == ""
     semaphore.says("pause", "api")
+    said = semaphore("pause", "api", "--key", "8", "--for", "5m")
+    assert said.out.startswith("Nothing changed: a pause that lasts as long, or longer, is there")
+    said = semaphore("pause", "api", "--key", "9", "--for", "5m")
+    by_itself = (
+        r"is paused until it is resumed, this key by itself for another (5 min|\d+\.\d s)\.\n$"
+    )
+    assert re.search(by_itself, said.out)
     stays = semaphore("resume", "api", "--key", "8")
     assert (stays.code, "stays paused with all of semaphore 'api'" in stays.err) == (1, True)
+    typo = semaphore.says("resume", "tenant", "--key", "acne")
+    assert typo.startswith("Nothing changed: it was not paused; the nearest key is acme.\n")
     assert semaphore.says("resume", "api") == (
-        "api: the limit is 5.\n1 key has a pause of its own, which stays: 8.\n"
+        f"Resumed.\napi: {none}.\n2 keys have pauses of their own, which stay: 8, 9.\n"
     )
+    assert semaphore.says("resume", "api", "--key", "9").startswith("Resumed.\napi at key 9: ")
     goes_on = "These keys have limits of their own, which stay in force: 7 (4).\n"
     assert semaphore.says("limit", "api", "3") == f"api: the limit is 3 (set).\n{goes_on}"
     assert semaphore.says("limit", "api", "4") == "api: the limit is 4 (set).\n"
@@ -330,9 +366,12 @@ def test_a_name_that_is_new(site: Site, semaphore: Command) -> None:
     assert semaphore.says("limit", "new", "--clear", "--force") == (
         "new: no limit is set, or declared by a task of this app.\n"
     )
+    said = semaphore("limit", "new", "3")
+    assert said.err.endswith(" To set its limit before it is used, add --force.\n")
     said = semaphore("limit", "new", "--clear", "--force")
     assert (said.code, said.out) == (1, "")
     assert "no semaphore 'new'" in said.err
+    assert "--force" not in said.err
 
 
 def test_nobody_answers(site: Site, semaphore: Command) -> None:

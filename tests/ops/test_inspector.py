@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from celery_semaphore.core.key import resource_name
+from celery_semaphore.core.key import all_keys_of, resource_name
 from celery_semaphore.core.names import process_name, task_id_of
 from celery_semaphore.core.permit import (
     Claim,
@@ -21,15 +21,20 @@ from celery_semaphore.core.permit import (
 )
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
-from celery_semaphore.ops import tables
+from celery_semaphore.ops import answers, tables
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.length import length
 from celery_semaphore.ops.replies import Replies, TaskAt
+from celery_semaphore.ops.text import duration, printable
 from celery_semaphore.ops.views import ResourceView, SemaphoreView
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 
 LEASE = 30.0
+NO_LIMIT_YET = (
+    "The store knows no limit yet: 5 is what the tasks of this app declare."
+    " It is in force once one of their workers starts, or a task asks for a permit."
+)
 
 
 @pytest.fixture
@@ -75,12 +80,12 @@ def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> N
     store.set_limit(4, "export/y")
     store.set_limit(0, "paused")
     assert inspector.semaphores() == [
-        SemaphoreView("api", "api", (5,), (), keys=0, occupied=0, waiting=0),
+        SemaphoreView("api", "api", (), (), keys=0, occupied=0, waiting=0, own_limit=5),
         SemaphoreView("called", "called", (), (), keys=0, occupied=0, waiting=0),
         SemaphoreView(
             "export", "export", (2, 4), (4,), keys=2, occupied=3, waiting=1, oldest_wait=0.0
         ),
-        SemaphoreView("idle", "idle", (7,), (), keys=0, occupied=0, waiting=0),
+        SemaphoreView("idle", "idle", (), (), keys=0, occupied=0, waiting=0, own_limit=7),
         SemaphoreView("paused", "paused", (0,), (0,), keys=0, occupied=0, waiting=0),
     ]
 
@@ -110,7 +115,7 @@ def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: 
     store.declare({"api": 5}, "worker@b")
     seen = inspector.resource("api")
     assert (seen.limit, seen.declared) == (5, DeclaredLimit(5, "worker@b"))
-    why = "the smallest limit declared lately is 5, by worker@b."
+    why = "the smallest limit declared last is 5, by worker@b."
     assert tables.resource(seen).endswith(f"In force is what is declared: {why}")
     store.set_limit(7, "api")
     seen = inspector.resource("api")
@@ -234,7 +239,7 @@ def test_two_deliveries_of_a_task_may_run_on_two_workers(store: MemoryStore) -> 
 
 def test_nobody_is_asked_about_nobody(store: MemoryStore) -> None:
     inspector = Inspector(store, declared={"api": 5}, ask=lambda _: pytest.fail("asked"))
-    assert inspector.resource("api").limit == 5
+    assert inspector.resource("api").own_limit == 5
 
 
 @pytest.mark.parametrize("name", ["aip", "exprt", "zzz", ""])
@@ -273,11 +278,13 @@ def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
         return view.limits, view.limits_set
 
     store.set_limit(1, "export/y")
-    assert limits() == ((1, 2), (1,)), "while no key is in use"
+    assert limits() == ((1,), (1,)), "while no key is in use"
+    store.declare({all_keys_of("export"): 2}, "worker@b")
+    assert limits() == ((1, 2), (1,)), "with what a worker declares for all keys"
     hold(store, "t1:1", claims("export", "y"))
     assert limits() == ((1, 2), (1,)), "that key only"
     hold(store, "t2:1", claims("export", "x", limit=3))
-    assert limits() == ((1, 3), (1,)), "what attempts declare decides, not the code"
+    assert limits() == ((1, 2), (1,)), "what is declared decides, not the code"
     store.release("t2:1", claims("export", "x"))
     store.set_limit(5, "export")
     assert limits() == ((1, 5), (1, 5))
@@ -297,7 +304,7 @@ def test_limits_and_pauses(store: MemoryStore, inspector: Inspector) -> None:
     inspector.set_limit(4, "api")
     seen = inspector.resource("api")
     assert (seen.limit, seen.set_by_operator, seen.paused, seen.pause_left) == (4, True, True, None)
-    assert tables.in_force(seen, {}) == (
+    assert answers.in_force(seen, {}) == (
         "api: the limit is 4 (set), and it is paused until it is resumed: no new task starts."
     )
     assert (inspector.resume("api"), inspector.resume("api")) == (True, False)
@@ -312,7 +319,7 @@ def test_a_pause_that_ends_by_itself(
     clock.advance(60.0)
     seen = inspector.resource("api")
     assert (seen.paused, seen.pause_left) == (True, 540.0)
-    assert tables.resource(seen).endswith("; paused for another 9 min")
+    assert tables.resource(seen).endswith("; paused for another 9 min\n\n" + NO_LIMIT_YET)
     (listed,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
     assert (listed.paused, listed.pause_left) == (True, 540.0)
     clock.advance(540.0)
@@ -348,16 +355,16 @@ def test_keys_with_pauses_of_their_own_stay_paused(
     assert inspector.resume("api") is True
     assert inspector.paused_keys("api") == ["10", "7"]
     assert inspector.paused_keys("api/7") == []
-    assert tables.stays_paused(["10", "7"]) == (
+    assert answers.stays_paused(["10", "7"]) == (
         "2 keys have pauses of their own, which stay: 10, 7."
     )
-    many = tables.stays_paused([str(n) for n in range(12)])
+    many = answers.stays_paused([str(n) for n in range(12)])
     assert many.endswith(": 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more.")
     (view,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
     assert (view.paused, view.paused_keys) == (False, 2)
     assert inspector.resume("api/7") is True
     assert inspector.paused_keys("api") == ["10"]
-    assert tables.stays_paused(["10"]) == "1 key has a pause of its own, which stays: 10."
+    assert answers.stays_paused(["10"]) == "1 key has a pause of its own, which stays: 10."
 
 
 @pytest.mark.parametrize(
@@ -376,8 +383,8 @@ def test_what_is_no_length(text: str) -> None:
 def test_a_store_that_lost_the_declared_limit(store: MemoryStore) -> None:
     hold(store, "t:1")
     seen = [replace(store.snapshot("api"), limit=None)]
-    assert SemaphoreView.of("api", seen, {}, 5).limits == (5,)
-    assert SemaphoreView.of("api", seen, {}, None).limits == ()
+    view = SemaphoreView.of("api", seen, {}, (), 5)
+    assert (view.limits, view.own_limit) == ((), 5)
 
 
 def test_the_limits_that_were_set_are_marked(store: MemoryStore, inspector: Inspector) -> None:
@@ -411,8 +418,8 @@ def test_the_limits_that_were_set_are_marked(store: MemoryStore, inspector: Insp
 def test_keys_where_another_limit_is_in_force(
     own: dict[str, int], limit: int | None, said: str
 ) -> None:
-    assert tables.excepted(own, limit).endswith(said)
-    assert bool(tables.excepted(own, limit)) == bool(said)
+    assert answers.excepted(own, limit).endswith(said)
+    assert bool(answers.excepted(own, limit)) == bool(said)
 
 
 @pytest.mark.parametrize("long", ["x" * 500, "名" * 100, "a" + "é" * 200])
@@ -474,7 +481,7 @@ def test_a_long_semaphore_is_one_with_its_declaration(store: MemoryStore) -> Non
     long = "s" * 200
     inspector = Inspector(store, declared={long: 2})
     (shown,) = inspector.semaphores()
-    assert (shown.resource, shown.occupied, shown.limits) == (resource_name(long, None), 0, (2,))
+    assert (shown.resource, shown.occupied, shown.own_limit) == (resource_name(long, None), 0, 2)
     assert inspector.find(shown.semaphore) == shown.resource
     hold(store, "t1:1", claims(long))
     assert [view.occupied for view in inspector.semaphores()] == [1]
@@ -579,7 +586,7 @@ def test_dropping_is_revoking(store: MemoryStore) -> None:
     [("a b", "a b"), ("", "''"), ("\x1b[2J", r"'\x1b[2J'"), ("\udc80", r"'\udc80'"), ("名", "名")],
 )
 def test_a_key_cannot_speak_to_a_terminal(text: str, shown: str) -> None:
-    assert tables.printable(text) == shown
+    assert printable(text) == shown
 
 
 def test_a_task_and_a_worker_cannot_either(store: MemoryStore) -> None:
@@ -595,7 +602,7 @@ def test_a_task_and_a_worker_cannot_either(store: MemoryStore) -> None:
     [(None, "-"), (0.04, "0.0 s"), (119.9, "119.9 s"), (120, "2 min"), (7200, "2.0 h")],
 )
 def test_durations(seconds: float | None, shown: str) -> None:
-    assert tables.duration(seconds) == shown
+    assert duration(seconds) == shown
 
 
 def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
@@ -651,7 +658,7 @@ def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
     why = "The store was restarted or replaced, and may have forgotten permits: it admits no task for 10.0 s."
     assert tables.resource(seen).splitlines()[4] == why
     assert tables.semaphores([view]).splitlines()[-1] == why
-    assert tables.keys([seen], most=9).splitlines()[-1] == why
+    assert why in tables.whole(replace(seen, for_each_key=True), [seen], most=9).splitlines()
     (waiter,) = ResourceView.of(replace(store.snapshot("api", 1), mean_held=6.0)).waiters
     assert waiter.expected == LEASE / 3 + 2
     clock.advance(LEASE / 3)

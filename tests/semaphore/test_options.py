@@ -3,7 +3,8 @@
 import pytest
 from celery import Celery
 
-from celery_semaphore import Semaphore, SemaphoreTimeout
+from celery_semaphore import LimitedTask, Semaphore, SemaphoreTimeout
+from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.errors import ConfigurationError, SemaphoreError
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import occupied
@@ -73,6 +74,29 @@ class TestMistakes:
             with pytest.raises(SemaphoreError, match=r"no limit is known yet for semaphore 'api'"):
                 ask()
         assert store.snapshot("api/7").waiting == 0
+
+    def test_what_sets_a_limit_that_is_not_known(self) -> None:
+        """The command refuses a name that is not known to its app, either."""
+        app = Celery("shop", broker="amqp://", set_as_current=False)
+        app.conf.semaphore_url = "memory://"
+        for name, key in (("api", None), ("export", "{order}")):
+
+            @app.task(base=LimitedTask, semaphore=name, key=key, limit=5, name=name, shared=False)
+            def _(order: int) -> None: ...
+
+        with pytest.raises(SemaphoreError, match=r"semaphore limit api N`\.$"):
+            Semaphore("api", app=app).acquire(timeout=0)
+        with pytest.raises(SemaphoreError, match=r"semaphore limit 'only here' N --force`\.$"):
+            Semaphore("only here", app=app).acquire(timeout=0)
+        with pytest.raises(SemaphoreError, match=r"its tasks use it with one, so give key=\.$"):
+            Semaphore("export", app=app).acquire(timeout=0)
+
+    def test_a_semaphore_whose_limit_is_declared_for_its_keys(self, store: MemoryStore) -> None:
+        """The store knows it, whatever tasks this process knows."""
+        store.declare({all_keys_of("export"): 2}, "celery@web")
+        with pytest.raises(SemaphoreError, match="without a key: its tasks use it with one, so"):
+            Semaphore("export", store=store).available()
+        assert Semaphore("export", key="7", store=store).available() == 2
 
     def test_the_store_of_an_app(self) -> None:
         """Its settings may be made after the semaphore."""

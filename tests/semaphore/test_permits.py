@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore import PermitLost, Semaphore
+from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
@@ -159,6 +159,16 @@ class TestAsking:
             assert api.available() == 3
             store.set_limit(1, "api")
             assert api.available() == 0
+
+    def test_nothing_is_available_in_a_pause(self, store: MemoryStore) -> None:
+        api = Semaphore("api", 5, store=store)
+        with api:
+            store.pause("api")
+            assert api.available() == 0
+            with pytest.raises(SemaphoreTimeout, match=r"paused, 1 in use, 0 waiting before it$"):
+                api.acquire(timeout=0)
+        store.resume("api")
+        assert api.available() == 5
 
     def test_holders(self, store: MemoryStore) -> None:
         store.acquire([Claim("api", None, 5)], "a task")

@@ -27,6 +27,17 @@ def test_a_fork_has_a_side_of_its_own(app: Celery) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
+def test_a_fork_brings_the_lease_that_its_parent_learnt(app: Celery) -> None:
+    """Also where the parent made no other call than the check at its start: else each child warns as well."""
+    limiter = limiter_of(app)
+    limiter.process.store.in_force = (60_000_000, 60_000_000)
+    assert limiter.process.store.epoch is None
+    pid = os.fork()
+    if not pid:  # pragma: no cover - in the child
+        os._exit(0 if limiter.process.store.lease == 60 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
 def test_the_keeper_of_a_worker_leaves_reaping_to_the_sweeper(
     app: Celery, monkeypatch: pytest.MonkeyPatch
 ) -> None:

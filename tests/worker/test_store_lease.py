@@ -58,6 +58,27 @@ def test_a_worker_learns_the_lease_that_the_store_keeps(site: Site) -> None:
     site.let_go()
 
 
+def test_a_lease_with_a_unit_at_a_store_that_kept_none(site: Site) -> None:
+    semaphore = Command(site.env())
+    none = "The lease of the store is 20 s now; none was kept before.\n"
+    assert semaphore.says("lease", "20s").startswith(none)
+    assert semaphore.says("lease", "2m").startswith(
+        "The lease of the store is 120 s now; it was 20 s.\n"
+    )
+    wrong = semaphore("lease", "1w")
+    assert (wrong.code, "such as 60, 60s or 2m" in wrong.err) == (2, True)
+
+
+def test_a_command_warns_in_one_line_of_another_lease(site: Site) -> None:
+    with closing(store_from_url(site.store_url, StoreOptions(lease=20.0))) as store:
+        store.snapshot("one")
+    site.lease = 3.0
+    semaphore = Command(site.env())
+    here = "semaphore_lease is 3 s here, but the store keeps 20 s: that is in force."
+    assert semaphore("list").err == f"{here} `check` says what to do.\n"
+    assert f"Warning: {here} Set semaphore_lease = 20 here" in semaphore("check").out
+
+
 def test_no_lease_that_a_setting_could_not_have(site: Site) -> None:
     said = Command(site.env())("lease", "0.5")
     assert (said.code, "SECONDS must be 1 or more" in said.err) == (2, True)

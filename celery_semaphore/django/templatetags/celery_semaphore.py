@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from ...ops.tables import why_in_force
+from ...ops.answers import why_in_force
 from ..text import meant, shown, spelt
 
 TENTHS = 10.0  # seconds below which tenths are shown

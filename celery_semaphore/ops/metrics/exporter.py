@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,14 +69,14 @@ class Exporter:
         interval: float,
         max_keys: int,
         queues: Sequence[str] = (),
-        declared: Mapping[str, int | None],
+        declared: Iterable[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._store = store
         self._max_keys = max_keys
         self._longest = 2 * interval + STALE_S
-        self._declared = declared
+        self._declared = list(declared)
         self._bound = BoundedLabel()
         self._clock = clock
         self._collected = Collection(None, None, clock())

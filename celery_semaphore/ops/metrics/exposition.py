@@ -29,10 +29,9 @@ from .exporter import Exporter
 def opened(app: Any, **options: Any) -> Iterator[Exporter]:
     """Yield the exporter of an app, and close its store after it."""
     store = Settings.from_app(app).open_store()
-    declared = declared_by(app.tasks.values())
-    limits = {resource_name(name, None): limit for name, limit in declared.items()}
+    declared = [resource_name(name, None) for name in declared_by(app.tasks.values())]
     try:
-        yield Exporter(app, store, declared=limits, **options)
+        yield Exporter(app, store, declared=declared, **options)
     finally:
         store.close()
 

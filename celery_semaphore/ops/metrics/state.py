@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ...core.key import names_of, semaphore_of
@@ -86,14 +86,15 @@ class SemaphoreSums:
         """The number of what still needs a worker: permits, grants, waits and messages to be sent."""
         return self.held + self.granted + self.waiting + self.outbox
 
-    def declare(self, limit: int, set_by: str = "declared") -> None:
-        self.limits[set_by] = min(limit, self.limits.get(set_by, limit))
+    def add_limit(self, key: Totals) -> None:
+        if key.limit is not None:
+            set_by = "operator" if key.set_by_operator else "declared"
+            self.limits[set_by] = min(key.limit, self.limits.get(set_by, key.limit))
 
     def add(self, key: Totals) -> None:
         if not is_used(key):
             return
-        if key.limit is not None:
-            self.declare(key.limit, "operator" if key.set_by_operator else "declared")
+        self.add_limit(key)
         self.paused += is_paused(key)
         self.capacity += in_force_of(key)
         self.saturated += 0 < in_force_of(key) <= key.held + key.granted
@@ -137,15 +138,17 @@ class SemaphoreSums:
 class State:
     """The sums of all semaphores; those that a task of the app declares are there even if nothing uses them."""
 
-    def __init__(self, bound: BoundedLabel, declared: Mapping[str, int | None]) -> None:
+    def __init__(self, bound: BoundedLabel, declared: Iterable[str]) -> None:
         self.semaphores: dict[str, SemaphoreSums] = {}
         self.skipped = 0  # keys that were not read
         self.seconds = 0.0  # duration of the collection
         self._bound = bound
-        for name, limit in declared.items():
-            sums = self._of(name)
-            if limit is not None:
-                sums.declare(limit)
+        for name in declared:
+            self._of(name)
+
+    def add_limit(self, unused: Totals) -> None:
+        """Add what is in force where nothing is in use: at a semaphore without a key, or at any key of it."""
+        self._of(semaphore_of(unused.resource)).add_limit(unused)
 
     def add(self, key: Totals) -> None:
         self._of(semaphore_of(key.resource)).add(key)

@@ -28,11 +28,12 @@ def test_once(site: Site, semaphore: Command) -> None:
     site.lease = 60.0  # a process may take as long to start as a short lease lasts
     store = site.store()
     store.acquire([Claim("tenant", CANARY, 2)], f"{CANARY}:1")
+    store.declare({"api": 4}, "celery@other")
     store.close()
     said = semaphore("metrics", "--once")
     assert said.code == 0, said
     assert 'celery_semaphore_permits{semaphore="tenant",state="held"} 1.0\n' in said.out
-    assert 'celery_semaphore_limit{semaphore="api",set_by="declared"} 5.0\n' in said.out
+    assert 'celery_semaphore_limit{semaphore="api",set_by="declared"} 4.0\n' in said.out
     assert CANARY not in said.out + said.err
 
 

@@ -35,7 +35,7 @@ class House:
 
     def made(self, **options: Any) -> Exporter:
         app = Celery("here", broker="memory://", set_as_current=False)
-        given: dict[str, Any] = {"interval": 15.0, "max_keys": 100, "declared": {}} | options
+        given: dict[str, Any] = {"interval": 15.0, "max_keys": 100, "declared": []} | options
         return Exporter(app, self.fake.store, clock=lambda: self.now, **given)
 
     def _read(self, app: Celery, queues: list[str]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from celery_semaphore.core.key import resource_name
@@ -15,8 +17,8 @@ from celery_semaphore.ops.metrics.state import State, blocked_of, idle_of
 from .fakes import FakeStore, key
 
 
-def summed(*keys: Totals, declared: dict[str, int | None] | None = None) -> State:
-    state = State(BoundedLabel(), declared or {})
+def summed(*keys: Totals, declared: Sequence[str] = ()) -> State:
+    state = State(BoundedLabel(), declared)
     for each in keys:
         state.add(each)
     return state
@@ -123,15 +125,18 @@ def test_waits_in_transit_that_could_not_run(of: Totals, blocked: int) -> None:
 
 def test_a_key_without_use_is_not_counted() -> None:
     """The store's list of keys may lag."""
-    seen = found(summed(key("tenant/1", limit=2), declared={"tenant": 2}))
+    seen = found(summed(key("tenant/1", limit=2), declared=["tenant"]))
     assert seen["keys", "tenant", "used"] == seen["capacity", "tenant"] == 0
 
 
 def test_declared_semaphores_are_there_before_their_use() -> None:
-    seen = found(summed(declared={"api": 5, "dynamic": None}))
+    state = summed(declared=["api", "other"])
+    state.add_limit(key("api", limit=5))
+    state.add_limit(key("other"))
+    seen = found(state)
     assert seen["limit", "api", "declared"] == 5
-    assert seen["permits", "api", "held"] == seen["permits", "dynamic", "held"] == 0
-    assert ("limit", "dynamic", "declared") not in seen
+    assert seen["permits", "api", "held"] == seen["permits", "other", "held"] == 0
+    assert ("limit", "other", "declared") not in seen
 
 
 def test_names_are_bounded_and_keep_their_labels() -> None:

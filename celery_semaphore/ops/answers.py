@@ -1,0 +1,96 @@
+"""Say which limit is in force, and what a pause is and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .text import NOTHING, duration, place, printable
+from .views import ResourceView
+
+NAMED = 10  # how many keys one sentence lists
+
+
+def in_force(view: ResourceView, own: Mapping[str, int]) -> str:
+    """Say which limit is in force, and at which keys another one is."""
+    text = f"{place(view)}: {limit_told(view)}."
+    return f"{text}\n{others}" if (others := excepted(own, view.limit)) else text
+
+
+def limit_told(view: ResourceView) -> str:
+    """Say the limit, and that it is paused."""
+    if view.limit is not None:
+        by_operator = " (set)" if view.set_by_operator else ""
+        of_keys = " of each key" if view.for_each_key else ""
+        text = f"the limit{of_keys} is {view.limit}{by_operator}"
+    elif view.own_limit is not None:
+        text = f"no limit is in force yet; the tasks of this app declare {view.own_limit}"
+    else:
+        text = "no limit is set, or declared by a task of this app"
+    if not view.paused:
+        return text
+    return f"{text}, and it is paused {until(view.pause_left)}: no new task starts"
+
+
+def limit_of(view: ResourceView) -> str:
+    """Return the limit for a table, with a word for a pause."""
+    limit = NOTHING
+    if view.limit is not None:
+        limit = limit_cell(view.limit, by_operator=view.set_by_operator)
+    elif view.own_limit is not None:
+        limit = not_in_force(view.own_limit)
+    return f"{limit}, paused" if view.paused else limit
+
+
+def limit_cell(limit: int, *, by_operator: bool) -> str:
+    return f"{limit} (set)" if by_operator else str(limit)
+
+
+def not_in_force(own_limit: int) -> str:
+    """Return a limit that only this app's tasks declare: the store knows none."""
+    return f"{own_limit} (not in force yet)"
+
+
+def why_in_force(view: ResourceView) -> str:
+    """Say why this limit is in force, and which process declared it."""
+    if (declared := view.declared) is None:
+        return _why_none(view)
+    begin = "In force after the pause is" if view.paused else "In force is"
+    what = "the limit that was set;" if view.set_by_operator else "what is declared:"
+    of_keys = " for all keys" if view.for_each_key else ""
+    by = printable(declared.by)
+    return f"{begin} {what} the smallest limit declared last{of_keys} is {declared.limit}, by {by}."
+
+
+def _why_none(view: ResourceView) -> str:
+    """Say what the tasks declare where the store knows no limit; return "" elsewhere."""
+    if view.limit is not None or view.own_limit is None:
+        return ""
+    return (
+        f"The store knows no limit yet: {view.own_limit} is what the tasks of this app declare."
+        " It is in force once one of their workers starts, or a task asks for a permit."
+    )
+
+
+def until(left: float | None) -> str:
+    """Say how long a pause lasts."""
+    return "until it is resumed" if left is None else f"for another {duration(left)}"
+
+
+def stays_paused(keys: Sequence[str]) -> str:
+    """List the keys of a semaphore that have a pause of their own; return "" if there is none."""
+    if not keys:
+        return ""
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    named = ", ".join(map(printable, keys[:NAMED]))
+    stay = "1 key has a pause of its own, which stays" if len(keys) == 1 else ""
+    return f"{stay or f'{len(keys)} keys have pauses of their own, which stay'}: {named}{more}."
+
+
+def excepted(own: Mapping[str, int], limit: int | None) -> str:
+    """List the keys at which another limit is in force than at their semaphore; return "" if there is none."""
+    others = [f"{printable(key)} ({each})" for key, each in own.items() if each != limit]
+    if not others:
+        return ""
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    named = ", ".join(others[:NAMED])
+    return f"These keys have limits of their own, which stay in force: {named}{more}."
