@@ -331,6 +331,7 @@ OPTIONS: list[tuple[str, str]] = [
     ('semaphore="s", limit=5, requeue_delay=0', "requeue_delay=0"),
     ('semaphore="s", limit=5, requeue_max_delay=True', "requeue_max_delay=True"),
     ('semaphore=[Limit("a", 1)], limit=5', "into each Limit"),
+    ('semaphore=Limit("a", 1)', "must be in a list, as in semaphore="),
     ("semaphore=[]", "semaphore=[]"),
     ('semaphore=["a"]', "semaphore=['a']"),
     ('semaphore=[Limit("a", 1), Limit("a", 2)]', "twice: a, a"),

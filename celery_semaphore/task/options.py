@@ -176,6 +176,9 @@ def _limits(task: type[DeclaredTask]) -> tuple[Limit, ...]:
             msg = "with semaphore=[Limit(...), ...], put limit, key and weight into each Limit."
             raise ConfigurationError(msg)
         return _listed(tuple(task.semaphore))
+    if isinstance(task.semaphore, Limit):
+        msg = f"semaphore={task.semaphore!r} must be in a list, as in semaphore=[Limit(...)]."
+        raise ConfigurationError(msg)
     if limit is None:
         msg = f"semaphore={task.semaphore!r} needs a limit, as in limit=5."
         meant = [str(each) for each in misspelt(task) if each.option == "limit"]
