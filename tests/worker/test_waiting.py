@@ -57,6 +57,21 @@ def test_several_limits_at_once(site: Site) -> None:
     assert all(site.counter.stats(f"each {t}")["max_inside"] == 1 for t in "abcd")
 
 
+@pytest.mark.parametrize("policy", ["wait", "requeue"])
+def test_a_task_with_two_limits_beside_tasks_with_one(site: Site, policy: str) -> None:
+    """Its turn comes before those of 20 tasks that were sent later, for as long as all permits are wanted."""
+    site.start(app="tests.worker.sides", conf={"semaphore_on_saturated": policy})
+    both_sides = [name for _ in range(60) for name in ("left", "right")]
+    earlier = [site.send(name).id for name in both_sides]
+    two = site.send("two")
+    later = [site.send(name).id for name in both_sides]
+    wait_until(two.ready, 60, "the task with two limits has run")
+    entered = list(site.counter.stats("sides")["tasks"])
+    before = entered[: entered.index(two.id)]
+    assert len(set(before) & set(later)) < 20
+    assert len(set(before) & set(earlier)) > 60, "it had to wait"
+
+
 def test_drop_and_fail(site: Site) -> None:
     site.start(concurrency=2)
     site.occupy()
