@@ -31,13 +31,13 @@ BACK = ("kept room outlasts a clock that steps back", "its time comes")
 LONG = ("kept room lasts for as long as permits are held", "its turn takes so long")
 ALL = ("thousands of waits keep room", "there is room for them")
 
-MANY = "many_waits"
+MANY = "of_many_waits"
 TURNS = "several_claims_has_its_turn"
-SOON = "if_its_turn_comes_soon or time_of_both"
+SOON = "if_its_turn_comes_soon or time_of_both or before_it_only"
 RANKS = "keep_room_for_each_other or task_takes_it"
 MOVES = "another_move or refusal_without_an_end"
 WITHOUT_END = "refusal_without_an_end or a_pause_refuses"
-ENDS = "its_own_acquire_ends_it or its_grant_ends_it or its_wait_ends_it"
+ENDS = "own_acquire or asks_again or a_call or its_own_acquire_ends_it or its_grant_ends_it or its_wait_ends_it"
 STEPS = "steps_back_ends_it or no_longer_than_a_lease"
 TIME = "its_time_ends or after_its_time"
 
@@ -74,13 +74,19 @@ MUTANTS = (
         "mean_there * limit_there > 2 * other.weight * mean_here * limit_here:",
         SOON,
     ),
-    memory(*UNKNOWN, "kept_room", "for at in resources if", "for at in resources[:1] if", SOON),
+    memory(
+        *UNKNOWN,
+        "kept_room",
+        "= known[0], known[-1]",
+        "= (DEFAULT_MEAN if at.mean is None else at.mean for at in (there, here))",
+        SOON,
+    ),
     memory(
         "a mean of 0 is not known",
         "no task ends in the microsecond in which it began",
         "kept_room",
-        "if at.mean is not None)",
-        "if at.mean)",
+        "if at.mean is not None]",
+        "if at.mean]",
         SOON,
     ),
     memory(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 ROWS = "tests/stores/test_conformance.py::TestEmbeddedPostgresStore"
-ENDS = "own_acquire or asks_again"
+ENDS = "own_acquire or asks_again or a_call"
 HERE = ("tests/stores/postgresql/test_kept_room.py", "-k", "embedded")
 
 kept = Group("kept room on postgresql", "celery_semaphore/stores/postgresql/v1", ".sql", tests=HERE)
@@ -52,7 +52,7 @@ MUTANTS = (
         "kept_room",
         "            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 20\n",
         "",
-        tests=rows("many_waits"),
+        tests=rows("of_many_waits"),
     ),
     kept(
         "one wait keeps room at a resource",
