@@ -115,9 +115,7 @@ class Stores(RuleBasedStateMachine):
         self.tasks: dict[str, Task] = {}
         self.promises = Promises()
         self.seen: list[Snapshot] = []  # by the last call
-        self.ends_at: dict[
-            tuple[str, str], float
-        ] = {}  # permits and grants that last or are overdue
+        self.ends_at: dict[tuple[str, str], float] = {}  # of what lasts, or is overdue
         self.taken: list[tuple[Grant, set[bytes]]] = []  # with the messages that it stands for
         self.parked: set[bytes] = set()  # messages that the store must not lose
         self.nonces: dict[bytes, str] = {}  # of the waits that they were attached to

@@ -37,7 +37,7 @@ SOON = "if_its_turn_comes_soon or time_of_both or before_it_only"
 RANKS = "keep_room_for_each_other or task_takes_it"
 MOVES = "another_move or refusal_without_an_end"
 WITHOUT_END = "refusal_without_an_end or a_pause_refuses"
-ENDS = "own_acquire or asks_again or a_call or its_own_acquire_ends_it or its_grant_ends_it or its_wait_ends_it"
+ENDS = "ends_it or asking_again or ends_all_of_them"
 STEPS = "steps_back_ends_it or no_longer_than_a_lease"
 TIME = "its_time_ends or after_its_time"
 

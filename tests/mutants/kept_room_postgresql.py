@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 ROWS = "tests/stores/test_conformance.py::TestEmbeddedPostgresStore"
-ENDS = "own_acquire or asks_again or a_call"
+ENDS = "ends_it or asking_again"
 HERE = ("tests/stores/postgresql/test_kept_room.py", "-k", "embedded")
 
 kept = Group("kept room on postgresql", "celery_semaphore/stores/postgresql/v1", ".sql", tests=HERE)
