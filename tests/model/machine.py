@@ -70,6 +70,7 @@ holders = st.runner().flatmap(lambda machine: st.sampled_from(machine.holding())
 known_ends = st.runner().flatmap(lambda machine: st.sampled_from(machine.ends()))
 known_tasks = st.runner().flatmap(lambda machine: st.sampled_from(sorted(machine.tasks)))
 waiting_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.waiting()))
+calling_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.calling()))
 parked_tasks = st.runner().flatmap(lambda machine: st.sampled_from(machine.with_messages()))
 nexts = st.sampled_from(["sent", "taken", "left"])  # what becomes of a message that is handed on
 messages = st.sampled_from(["none", "first", "next", "again"])
@@ -114,6 +115,7 @@ class Stores(RuleBasedStateMachine):
         self.tasks: dict[str, Task] = {}
         self.promises = Promises()
         self.seen: list[Snapshot] = []  # by the last call
+        self.ends_at: dict[tuple[str, str], float] = {}  # of what lasts, or is overdue
         self.taken: list[tuple[Grant, set[bytes]]] = []  # with the messages that it stands for
         self.parked: set[bytes] = set()  # messages that the store must not lose
         self.nonces: dict[bytes, str] = {}  # of the waits that they were attached to
@@ -134,6 +136,11 @@ class Stores(RuleBasedStateMachine):
             self.promises.check(each)
             assert (counts.held + counts.granted, counts.waiting) == (each.occupied, each.waiting)
         self.seen = seen
+        overdue = {each: end for each, end in self.ends_at.items() if end <= self.clock.now}
+        lasting = {
+            (each.resource, held.holder): held.expires_at for each in seen for held in each.holders
+        }
+        self.ends_at = overdue | lasting
         return answer
 
     def hand_on(self, question: Callable[[Store], HandedOn | Outgoing], then: str = "left") -> None:
@@ -155,6 +162,9 @@ class Stores(RuleBasedStateMachine):
 
     def waiting(self) -> list[str]:
         return sorted(name for name, task in self.tasks.items() if task.ticket)
+
+    def calling(self) -> list[str]:
+        return [name for name in self.waiting() if self.tasks[name].calls]
 
     def holding(self) -> list[str]:
         """All that have permits; the last deliveries too, which may be released for a second time."""
@@ -233,6 +243,17 @@ class Stores(RuleBasedStateMachine):
             first = self._acquire(one, heard=not twice)
             if twice:
                 self._is_the_same(first, self._acquire(one))
+
+    @precondition(lambda self: self.calling())
+    @rule(task=calling_tasks, taken_up=st.booleans())
+    def call_again(self, task: str, taken_up: bool) -> None:
+        """A call asks again with its ticket, and keeps the room that it found meanwhile (A20)."""
+        one = self.task(task)
+        if self.clock.now < one.known_until:
+            if taken_up:
+                self.ask_for_grants(CALLER, begun=True)
+            one.ask_with_ticket()
+            self._acquire(one)
 
     @rule(resource=st.sampled_from(DECLARED), limit=st.integers(1, 4), worker=tasks)
     def declare(self, resource: str, limit: int, worker: str) -> None:
@@ -495,6 +516,7 @@ class Stores(RuleBasedStateMachine):
         for client, learnt in self.learnt.items():  # each was started with this lease
             self.learnt[client] = replace(learnt, in_force=KEPT.in_force)
         self.promises.forget()
+        self.ends_at.clear()
         self.sent_for.clear()
         self.parked.clear()
 
@@ -506,6 +528,11 @@ class Stores(RuleBasedStateMachine):
         Then the client knows a newer epoch than the store.
         """
         self.deliveries = 0
+        if any(end <= self.clock.now for end in self.ends_at.values()):
+            # A short release on Redis ends the permit that it names, and no other one that is overdue there; memory
+            # ends them all. What no call has ended goes on in the new epoch, so let each store end it first.
+            self.hand_on(reaped)
+            self.ends_at.clear()
         newest = max(each.epoch or 0 for each in self.learnt.values())
         self.learnt[self.client] = replace(self.learnt[self.client], epoch=1 + newest)
 

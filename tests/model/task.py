@@ -85,6 +85,14 @@ class Task:
         return self.ticket
 
     @property
+    def calls(self) -> bool:
+        return self.wait is not None and self.wait.kind is Kind.BLOCK
+
+    def ask_with_ticket(self) -> None:
+        """Go on with the wait, as the same holder."""
+        self.wait = self.wait and _with_ticket(self.wait, self.ticket)
+
+    @property
     def parks(self) -> bool:
         """Whether its message is parked if it is refused; its worker holds it if a callable says 0 (E17)."""
         refuses_itself = any(claim.limit == 0 for claim in self.claims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 ROWS = "tests/stores/test_conformance.py::TestEmbeddedPostgresStore"
+ENDS = "ends_it or asking_again"
 HERE = ("tests/stores/postgresql/test_kept_room.py", "-k", "embedded")
 
 kept = Group("kept room on postgresql", "celery_semaphore/stores/postgresql/v1", ".sql", tests=HERE)
@@ -49,9 +50,9 @@ MUTANTS = (
         "thousands of waits keep room",
         "there is room for them",
         "kept_room",
-        "            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 100\n",
+        "            AND (SELECT count(*) FROM celery_semaphore.v1_room_before(at.kept, ticket)) < 20\n",
         "",
-        tests=rows("a_hundred_keep_room"),
+        tests=rows("of_many_waits"),
     ),
     kept(
         "one wait keeps room at a resource",
@@ -64,15 +65,88 @@ MUTANTS = (
         "a line is counted to its end",
         "its turn is needed as it is",
         "kept_room",
-        "coalesce(most, 10000)",
-        "10000",
+        "floor(most / mean_there)::bigint + 2 ELSE",
+        "10000 ELSE",
     ),
     kept(
         "a line is counted as far as the time here allows",
         "one more tells that it is too long",
         "kept_room",
-        "floor(_at_most * in_force / mean) + 2",
-        "floor(_at_most * in_force / mean) - _weight",
+        "floor(most / mean_there)::bigint + 2 ELSE",
+        "floor(most / mean_there)::bigint - _head.weights[_refusing] ELSE",
+    ),
+    kept(
+        "room is kept where permits come often",
+        "its turn comes soon",
+        "kept_room",
+        "        RETURN NULL; -- permits come more slowly there\n",
+        "        NULL;\n",
+    ),
+    kept(
+        "permits may come as often as where it is refused",
+        "twice as often is too often",
+        "kept_room",
+        "* limit_here > 2 * _head",
+        "* limit_here > _head",
+    ),
+    kept(
+        "the weights of both claims are taken for each other",
+        "they are mostly the same",
+        "kept_room",
+        "IF _head.weights[_refusing] * mean_there * limit_here > 2 * _head.weights[_other] *",
+        "IF _head.weights[_other] * mean_there * limit_here > 2 * _head.weights[_refusing] *",
+    ),
+    kept(
+        "the limits of both claims are taken for each other",
+        "they are mostly the same",
+        "kept_room",
+        "* limit_here > 2 * _head.weights[_other] * mean_here * limit_there THEN",
+        "* limit_there > 2 * _head.weights[_other] * mean_here * limit_here THEN",
+    ),
+    kept(
+        "permits are held for a second where none was released",
+        "it is so elsewhere",
+        "kept_room",
+        "coalesce(_there.mean, _here.mean, 1000000)",
+        "coalesce(_there.mean, 1000000)",
+    ),
+    kept(
+        "waits in transit count for a turn",
+        "they have places before it",
+        "kept_room",
+        ", '{in_line}'\n",
+        "\n",
+    ),
+    kept(
+        "a call that asks again ends its kept room",
+        "each acquire does",
+        "refuse",
+        "IF _a.kind <> 'block' OR answer.reason <> 'saturated' THEN",
+        "IF true THEN",
+        tests=rows(ENDS),
+    ),
+    kept(
+        "a call that has timed out leaves kept room",
+        "it may ask again",
+        "refuse",
+        "IF _a.kind <> 'block' OR answer.reason <> 'saturated' THEN",
+        "IF _a.kind <> 'block' THEN",
+        tests=rows(ENDS),
+    ),
+    kept(
+        "a delivery beside its own run leaves kept room",
+        "its wait goes on",
+        "refuse",
+        "        PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);\n        RETURN answer;\n",
+        "        RETURN answer;\n",
+    ),
+    kept(
+        "an acquire that is admitted leaves kept room",
+        "its time ends it",
+        "acquire_slow_path",
+        "    PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);\n",
+        "",
+        tests=rows(ENDS),
     ),
     kept(
         "kept room lasts as long as the turn takes",
@@ -123,10 +197,10 @@ MUTANTS = (
     kept(
         "its own acquire is a sign that the wait goes on",
         "it may be admitted, or wait for a new reason",
-        "acquire_slow_path",
+        "kept_room",
         "        IF _ats[n].kept IS NOT NULL AND",
         "        IF false AND",
-        tests=rows("its_own_acquire_ends_it"),
+        tests=rows(ENDS),
     ),
     kept(
         "what it keeps no more is tried with the next release",

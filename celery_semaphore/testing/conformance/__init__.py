@@ -45,6 +45,8 @@ from .handing_on import HandingOn
 from .in_transit import InTransit
 from .kept_room import KeptRoom
 from .kept_room_ends import KeptRoomEnds
+from .kept_room_of_calls import KeptRoomOfCalls
+from .kept_rooms import KeptRooms
 from .limits_after_losses import LimitsAfterLosses
 from .limits_after_silences import LimitsAfterSilences
 from .limits_in_line import LimitsInLine
@@ -66,6 +68,7 @@ from .set_aside import SetAside
 from .totals import ResourceTotals
 from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
+from .turns_to_keep import TurnsToKeep
 from .worker_limits import WorkerLimits
 
 __all__ = ["StoreConformance"]
@@ -82,7 +85,10 @@ class StoreConformance(
     Messages,
     HandingOn,
     KeptRoom,
+    TurnsToKeep,
     KeptRoomEnds,
+    KeptRoomOfCalls,
+    KeptRooms,
     ChangedTasks,
     Outbox,
     Brokers,

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.permit import Kind, MessageId, Reason, Wait
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, refused
+from celery_semaphore.testing.conformance.acquisition import (
+    admitted,
+    came_back,
+    claim,
+    parked,
+    refused,
+)
 from celery_semaphore.testing.conformance.kept_room import (
     API,
     DISK,
@@ -33,10 +39,13 @@ SELECT n, 'disk', 246, n, 'w' || n, (ARRAY['in_line', 'in_transit', 'set_aside']
     ARRAY['disk'], ARRAY[1], ARRAY[1], '', 0, '' FROM generate_series(1, {}) AS n
 """
 TURN = """
-SELECT celery_semaphore.v1_expected_turn(
-    jsonb_populate_record(NULL::celery_semaphore.v1_resource, jsonb_build_object(
-        'name', 'disk', 'mean', %s::float8, 'declared', %s)),
-    (246, 1000000, '')::celery_semaphore.v1_ticket, %s, %s)
+SELECT celery_semaphore.v1_turn_to_keep(
+    jsonb_populate_record(NULL::celery_semaphore.waiter, jsonb_build_object(
+        'urgency', 246, 'place', 1000000, 'nonce', '', 'weights', %s::bigint[])),
+    1, jsonb_populate_record(NULL::celery_semaphore.v1_resource, jsonb_build_object(
+        'name', 'disk', 'mean', %s::float8, 'declared', %s::bigint)),
+    2, jsonb_populate_record(NULL::celery_semaphore.v1_resource, jsonb_build_object(
+        'name', 'api', 'mean', %s::float8, 'declared', %s::bigint)))
 """
 READ = """
 SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'celery_semaphore' AND relname = 'waiter'
@@ -136,6 +145,16 @@ def test_what_is_over_goes_with_the_next_long_way(
     assert server.run(COLUMN) == [(None,)]
 
 
+def test_a_delivery_beside_its_own_run_ends_it(store: Any, clock: Clock) -> None:
+    """A9 and A20: its task runs already, so its wait is over."""
+    ticket = keeping(store, clock)
+    admitted(store, API, "pair:2", Wait(Kind.REQUEUE, priority=3))
+    again = MessageId("pair", redelivered=True)
+    answer = store.acquire(PAIR, "pair:3", came_back(ticket, Kind.PARK), again)
+    assert answer.reason is Reason.RUNNING
+    assert kept(store) == [0, 0]
+
+
 @pytest.mark.parametrize("idle", [63, 80])
 def test_a_resource_stays_as_long_as_its_room_is_kept(
     server: PostgresServer, open_at: OpenAt, clock: Clock, idle: int
@@ -160,19 +179,57 @@ def test_a_resource_stays_as_long_as_its_room_is_kept(
 
 
 @pytest.mark.parametrize("waits", [0, 3, 40])
-@pytest.mark.parametrize("mean", [0.0, 1e-300, 0.1, 1 / 3, 999_999.7, None])
+@pytest.mark.parametrize("mean", [0.0, 1e-300, 0.1, 1 / 3, 999_999.7])
 @pytest.mark.parametrize("limit", [1, 3, 10**15])
 def test_its_turn_is_counted_as_far_as_it_matters(
-    server: PostgresServer, waits: int, mean: float | None, limit: int
+    server: PostgresServer, waits: int, mean: float, limit: int
 ) -> None:
     """Compare it with the time that permits are held where the room is: as in memory, to the last bit."""
-    server.run(CROWD.format(waits))
-    turn = (waits + 2) * (1_000_000.0 if mean is None else mean) / limit
+    server.run(CROWD.format(3 * waits))  # a third of them in line
+    turn = (waits + 2) * mean / limit
     with server.client() as client:
-        for at_most in (0.0, turn * (1 - 1e-15), turn, turn * (1 + 1e-15), 2 * turn, 1e18):
-            ((found,),) = client.execute(TURN, [mean, limit, 2, at_most]).fetchall()
-            assert (found <= at_most) == (turn <= at_most)
-            assert found == turn or turn > at_most
+        for here in (0.0, turn * (1 - 1e-15), turn, turn * (1 + 1e-15), 2 * turn, 1e18):
+            ((found,),) = client.execute(TURN, [[2, 1], mean, limit, here, 1]).fetchall()
+            assert found == (turn if turn <= here else None)
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "turn"),
+    [(None, None, 1e6), (2e6, None, 2e6), (None, 3e6, 3e6), (0.0, None, 0.0), (None, 0.0, 0.0)],
+)
+def test_the_mean_of_the_other_resource_counts_where_none_is_known(
+    server: PostgresServer, there: float | None, here: float | None, turn: float
+) -> None:
+    with server.client() as client:
+        assert client.execute(TURN, [[1, 1], there, 1, here, 1]).fetchall() == [(turn,)]
+
+
+@pytest.mark.parametrize(
+    ("weights", "limit_there", "here", "limit_here", "turn"),
+    [
+        ([3, 2], 3, 2e6, 8, 1e6),
+        ([3, 2], 3, 2e6, 9, None),
+        ([4, 2], 3, 2e6, 8, None),
+        ([3, 1], 3, 2e6, 8, None),
+        ([2, 3], 3, 2e6, 18, 2e6 / 3),
+        ([2, 3], 3, 2e6, 19, None),
+        ([3, 2], 2, 2e6, 8, None),
+        ([3, 2], 3, 2e6 - 1, 8, None),
+    ],
+)
+def test_room_is_kept_where_permits_do_not_come_much_sooner(
+    server: PostgresServer,
+    weights: list[int],
+    limit_there: int,
+    here: float,
+    limit_here: int,
+    *,
+    turn: float | None,
+) -> None:
+    """Twice as often at most for what the wait needs; where it is refused, permits are held for 1 s."""
+    with server.client() as client:
+        given = [weights, 1e6, limit_there, here, limit_here]
+        assert client.execute(TURN, given).fetchall() == [(turn,)]
 
 
 def test_a_long_line_is_not_counted_to_its_end(server: PostgresServer) -> None:
@@ -180,7 +237,6 @@ def test_a_long_line_is_not_counted_to_its_end(server: PostgresServer) -> None:
     server.run("SELECT pg_stat_reset()")
     with server.client() as client:
         client.execute("SET enable_seqscan = off; SET enable_sort = off")
-        ((turn,),) = client.execute(TURN, [1e6, 10, 1, 1e6]).fetchall()
-        assert turn > 1e6
+        assert client.execute(TURN, [[1, 1], 1e6, 10, 1e6, 1]).fetchall() == [(None,)]
     wait_until(lambda: server.run(READ)[0][0], 5)
     assert server.run(READ)[0][0] < 100

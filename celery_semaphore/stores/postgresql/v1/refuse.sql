@@ -123,6 +123,7 @@ BEGIN
     answer.waited := greatest(0, _m.now - (_a.ticket).place);
     answer.ticket := ''; -- also of A9: the wait ended when that message was admitted
     IF _reason = 'running' THEN
+        PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);
         RETURN answer;
     END IF;
     IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
