@@ -44,8 +44,8 @@ def _time_to_keep(
     there, here = state.at(refusing.resource), state.at(other.resource)
     limit_there = state.limit(there.name, refusing.limit) or 0
     limit_here = state.limit(here.name, other.limit) or 0
-    mean_there = there.mean or here.mean or DEFAULT_MEAN
-    mean_here = here.mean or there.mean or DEFAULT_MEAN
+    known = [at.mean for at in (there, here) if at.mean is not None] or [DEFAULT_MEAN]
+    mean_there, mean_here = known[0], known[-1]
     if refusing.weight * mean_there * limit_here > 2 * other.weight * mean_here * limit_there:
         return None  # permits come more slowly there
     ahead = sum(each.in_line for each in there.line(before=waiter.ticket))

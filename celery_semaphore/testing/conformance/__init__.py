@@ -66,6 +66,7 @@ from .set_aside import SetAside
 from .totals import ResourceTotals
 from .totals_of_outbox import OutboxTotals
 from .totals_of_waits import WaitTotals
+from .turns_to_keep import TurnsToKeep
 from .worker_limits import WorkerLimits
 
 __all__ = ["StoreConformance"]
@@ -82,6 +83,7 @@ class StoreConformance(
     Messages,
     HandingOn,
     KeptRoom,
+    TurnsToKeep,
     KeptRoomEnds,
     ChangedTasks,
     Outbox,

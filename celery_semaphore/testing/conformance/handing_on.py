@@ -167,6 +167,9 @@ class HandingOn(Suite):
 
     def test_a_head_that_keeps_no_room_moves_to_and_fro(self, store: Store, clock: Clock) -> None:
         """H12: its turn at the other claim takes longer than permits are held where there is room."""
+        admitted(store, claim(of="disk"), "before")
+        clock.advance(1)
+        store.release("before", claim(of="disk"))
         admitted(store, claim(), "a")
         admitted(store, claim(of="disk"), "x")
         both = claim() + claim(of="disk")

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ...core.permit import Claim, Kind, Reason, Wait
-from ...stores.encoding import KEPT_ROOMS
 from .acquisition import admitted, came_back, claim, parked, refused, requeued, why
 from .calling import calling, granted
 from .grants import messages, reaped, released
 from .load import Load
-from .session_calls import S, held
+from .session_calls import HOUR, S, held, holding
 from .suite import Suite
 
 if TYPE_CHECKING:
@@ -41,8 +40,17 @@ def held_by_session(store: Store, claims: Sequence[Claim], holder: str) -> Ticke
 WAYS = {"parked": parked, "held": held_by_session, "called": called}
 
 
+def held_before(store: Store, clock: Clock, claims: Sequence[Claim], seconds: float) -> None:
+    """Let permits of these resources be held for so long on average."""
+    holder = f"before, at {clock.now:.3f}"
+    admitted(store, claims, holder)
+    clock.advance(seconds)
+    store.release(holder, claims)
+
+
 def busy(store: Store, clock: Clock, seconds: float = 2.0) -> None:
-    """Let all three have a holder, and ``api`` soon a mean of so many seconds; the others have none yet: 1 s."""
+    """Let both have a holder, and ``api`` soon a mean of so many seconds; that of ``disk`` is 1 s."""
+    held_before(store, clock, DISK, 1.0)
     admitted(store, API, "a")
     admitted(store, DISK, "x")
     clock.advance(seconds)
@@ -90,6 +98,24 @@ class KeptRoom(Suite):
         pair = held(store, "pair", S, wanted, priority=9 * urgent)
         load.goes_on_until(pair.ticket)
 
+    @pytest.mark.parametrize("waits", [3, 30])
+    @pytest.mark.parametrize("way", ["in transit", "set aside"])
+    def test_waits_that_block_no_other_cost_it_no_turn(
+        self, store: Store, clock: Clock, way: str, waits: int
+    ) -> None:
+        """Let it have its turn behind waits to which nothing can be granted, of which more and more may come."""
+        store.ask(S)
+        load = Load(store, clock, PAIR, 1)
+        for at in ("api", "disk"):
+            for n in range(waits):
+                wanted, wait = (
+                    (claim(of=at), Wait(Kind.REQUEUE, keeps=HOUR))
+                    if way == "in transit"
+                    else (claim(2, of=at, weight=2), holding())
+                )
+                refused(store, wanted, f"{way} {n} {at}", wait)
+        load.goes_on_until(held(store, "pair", S, PAIR).ticket)
+
     @pytest.mark.parametrize("way", WAYS)
     def test_a_wait_keeps_the_room_that_it_found(
         self, store: Store, clock: Clock, way: str
@@ -117,6 +143,7 @@ class KeptRoom(Suite):
     def test_only_what_is_kept_is_refused(self, store: Store, clock: Clock) -> None:
         """C4: of five permits two are kept, and others use three."""
         heavy = claim(5, weight=5)
+        held_before(store, clock, DISK, 1.0)
         admitted(store, heavy, "a")
         admitted(store, DISK, "x")
         clock.advance(2)
@@ -147,6 +174,8 @@ class KeptRoom(Suite):
         ticket = keeping(store, clock)
         admitted(store, API, "urgent", Wait(Kind.REQUEUE, priority=1))
         assert kept(store) == [1, 0]
+        refusal = refused(store, API, "urgent, too", Wait(Kind.REQUEUE, priority=1))
+        assert (refusal.occupied, refusal.kept) == (1, 0)  # it does not wait for kept room
         store.release("urgent", API)
         assert why(store, API, "later") is Reason.SATURATED
         store.release("x", DISK)
@@ -160,58 +189,6 @@ class KeptRoom(Suite):
         store.set_limit(2, "disk")
         assert granted(store) == [ticket]
 
-    @pytest.mark.parametrize(
-        ("times", "limit", "weight", "keeps"),
-        [
-            ((0.9, 0), 1, 1, 0),  # its turn takes 1 s
-            ((1.0, 0), 1, 1, 1),
-            ((1.9, 1), 1, 1, 0),  # 2 s: one waits before it
-            ((2.0, 1), 1, 1, 1),
-            ((2.9, 2), 1, 1, 0),
-            ((1.4, 1), 2, 2, 0),  # 1.5 s: its weight of 2, and one before it, by 2
-            ((1.5, 1), 2, 2, 1),
-            ((0.3, 0), 4, 1, 1),  # 0.25 s
-            ((0.2, 0), 4, 1, 0),
-        ],
-    )
-    def test_it_keeps_room_only_if_its_turn_comes_soon(
-        self,
-        store: Store,
-        clock: Clock,
-        times: tuple[float, int],
-        limit: int,
-        weight: int,
-        *,
-        keeps: int,
-    ) -> None:
-        """Compare the turn where it is refused with the time that permits are held where it has room."""
-        api, before = times
-        admitted(store, API, "a")
-        admitted(store, claim(limit, of="disk", weight=limit), "x")
-        for n in range(before):
-            parked(store, claim(limit, of="disk"), f"before {n}")
-            clock.advance(0.001)
-        parked(store, [*API, *claim(limit, of="disk", weight=weight)], "pair")
-        clock.advance(api - 0.001 * before)
-        store.release("a", API)
-        assert store.snapshot("disk").waiting == before + 1
-        assert kept(store) == [keeps, 0]
-
-    def test_the_time_of_both_counts(self, store: Store, clock: Clock) -> None:
-        """Keep no room where permits are held for less time than where the wait is refused; but there, later."""
-        admitted(store, DISK, "x")
-        clock.advance(2)
-        store.release("x", DISK)
-        admitted(store, DISK, "y")
-        admitted(store, API, "a")
-        clock.advance(1)
-        parked(store, PAIR, "pair")
-        store.release("a", API)
-        assert kept(store) == [0, 0]
-        admitted(store, API, "b")
-        store.release("y", DISK)
-        assert kept(store) == [0, 1]
-
     def test_it_keeps_all_the_rooms_that_it_found(self, store: Store, clock: Clock) -> None:
         """Except the ones that would refuse it, too."""
         busy(store, clock)
@@ -221,24 +198,12 @@ class KeptRoom(Suite):
         store.release("a", API)
         assert kept(store, "api", "disk", "third", "fourth") == [1, 0, 0, 2]
 
-    def test_of_many_waits_a_hundred_keep_room(self, store: Store, clock: Clock) -> None:
-        """H12: no call goes through more; all of them move."""
-        many = KEPT_ROOMS + 5
-        admitted(store, claim(200, of="disk", weight=200), "x")
-        store.set_limit(0, "api")
-        for n in range(many):
-            parked(store, [*claim(200), *claim(200, of="disk")], f"pair {n:03}")
-            clock.advance(0.001)
-        assert not store.set_limit(None, "api")
-        assert store.snapshot("disk").waiting == many
-        assert kept(store) == [KEPT_ROOMS, 0]
-        admitted(store, claim(200, weight=200 - KEPT_ROOMS), "b")
-
     def test_two_that_keep_room_for_each_other(self, store: Store, clock: Clock) -> None:
         """Let the more urgent one go first: no two wait for kept room in a circle."""
         first = keeping(store, clock)
         admitted(store, API, "u", Wait(Kind.REQUEUE, priority=2))
         urgent = parked(store, [*DISK, *API], "urgent", priority=1)
+        clock.advance(1.5)
         assert not released(store, "x", DISK)
         assert kept(store) == [1, 1]
         assert messages(released(store, "u", API)) == [b"urgent"]
