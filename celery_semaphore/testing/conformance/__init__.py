@@ -45,6 +45,8 @@ from .handing_on import HandingOn
 from .in_transit import InTransit
 from .kept_room import KeptRoom
 from .kept_room_ends import KeptRoomEnds
+from .kept_room_of_calls import KeptRoomOfCalls
+from .kept_rooms import KeptRooms
 from .limits_after_losses import LimitsAfterLosses
 from .limits_after_silences import LimitsAfterSilences
 from .limits_in_line import LimitsInLine
@@ -85,6 +87,8 @@ class StoreConformance(
     KeptRoom,
     TurnsToKeep,
     KeptRoomEnds,
+    KeptRoomOfCalls,
+    KeptRooms,
     ChangedTasks,
     Outbox,
     Brokers,

@@ -34,7 +34,7 @@ class Side(NamedTuple):
 
 
 def find_room(
-    store: Store, clock: Clock, here: Side, there: Side, ahead: int, others: str = ""
+    store: Store, clock: Clock, here: Side, there: Side, ahead: int, *, others: str = ""
 ) -> None:
     """Let a wait find room at ``api``, and ``disk`` refuse it, where so many waits stand before it."""
     for at, side in {"api": here, "disk": there}.items():
@@ -110,7 +110,7 @@ class TurnsToKeep(Suite):
         ],
     )
     def test_it_keeps_room_only_if_its_turn_comes_soon(
-        self, store: Store, clock: Clock, here: Side, there: Side, ahead: int, keeps: int
+        self, store: Store, clock: Clock, *, here: Side, there: Side, ahead: int, keeps: int
     ) -> None:
         find_room(store, clock, here, there, ahead)
         assert kept(store) == [keeps, 0]
@@ -120,7 +120,7 @@ class TurnsToKeep(Suite):
     def test_of_those_before_it_only_the_ones_in_line_count(
         self, store: Store, clock: Clock, others: str, ahead: int, keeps: int
     ) -> None:
-        find_room(store, clock, Side(mean=2.0), Side(mean=1.0), ahead, others)
+        find_room(store, clock, Side(mean=2.0), Side(mean=1.0), ahead, others=others)
         assert kept(store) == [keeps, 0]
         assert store.snapshot("disk").waiting == ahead + 31
 
@@ -136,7 +136,7 @@ class TurnsToKeep(Suite):
         ],
     )
     def test_it_keeps_it_for_a_second_and_twice_its_turn(
-        self, store: Store, clock: Clock, here: Side, there: Side, ahead: int, lasts: float
+        self, store: Store, clock: Clock, *, here: Side, there: Side, ahead: int, lasts: float
     ) -> None:
         find_room(store, clock, here, there, ahead)
         clock.advance(lasts - 0.000_001)
@@ -155,6 +155,7 @@ class TurnsToKeep(Suite):
         self,
         store: Store,
         clock: Clock,
+        *,
         times: tuple[float, ...],
         here: float,
         ahead: int,
