@@ -46,7 +46,7 @@ from .in_transit import InTransit
 from .kept_room import KeptRoom
 from .kept_room_ends import KeptRoomEnds
 from .kept_room_of_calls import KeptRoomOfCalls
-from .kept_rooms import KeptRooms
+from .kept_room_of_several import KeptRoomOfSeveral
 from .limits_after_losses import LimitsAfterLosses
 from .limits_after_silences import LimitsAfterSilences
 from .limits_in_line import LimitsInLine
@@ -88,7 +88,7 @@ class StoreConformance(
     TurnsToKeep,
     KeptRoomEnds,
     KeptRoomOfCalls,
-    KeptRooms,
+    KeptRoomOfSeveral,
     ChangedTasks,
     Outbox,
     Brokers,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..clock import Clock
 
 
-class Side(NamedTuple):
+class OneClaim(NamedTuple):
     """One claim of the wait, and for how long permits are held there; without ``mean`` it is not known yet."""
 
     limit: int = 1
@@ -34,7 +34,7 @@ class Side(NamedTuple):
 
 
 def find_room(
-    store: Store, clock: Clock, here: Side, there: Side, ahead: int, *, others: str = ""
+    store: Store, clock: Clock, here: OneClaim, there: OneClaim, ahead: int, *, others: str = ""
 ) -> None:
     """Let a wait find room at ``api``, and ``disk`` refuse it, where so many waits stand before it."""
     for at, side in {"api": here, "disk": there}.items():
@@ -64,53 +64,58 @@ class TurnsToKeep(Suite):
         ("here", "there", "ahead", "keeps"),
         [
             # by (1): permits for its weight come at most twice as soon here as there
-            (Side(4, 1, 8.0), Side(1, 1, 4.0), 0, 1),
-            (Side(4, 1, 8.0), Side(1, 1, 4.1), 0, 0),
-            (Side(10, 1, 6.0), Side(1, 1, 1.2), 0, 1),
-            (Side(10, 1, 6.0), Side(1, 1, 1.3), 0, 0),
-            (Side(10, 1, 6.0), Side(1, 1, 6.0), 0, 0),  # a key, and a limit over all keys
-            (Side(20, 1, 2.0), Side(5, 1, 1.0), 0, 1),
-            (Side(20, 1, 2.0), Side(5, 1, 1.1), 0, 0),
-            (Side(8, 2, 8.0), Side(6, 3, 8.0), 0, 2),  # 4 s there, 2 s here, by their weights
-            (Side(8, 2, 8.0), Side(6, 3, 8.1), 0, 0),
-            (Side(8, 1, 8.0), Side(6, 3, 4.0), 0, 1),
-            (Side(8, 1, 8.0), Side(6, 3, 4.1), 0, 0),
+            (OneClaim(4, 1, 8.0), OneClaim(1, 1, 4.0), 0, 1),
+            (OneClaim(4, 1, 8.0), OneClaim(1, 1, 4.1), 0, 0),
+            (OneClaim(10, 1, 6.0), OneClaim(1, 1, 1.2), 0, 1),
+            (OneClaim(10, 1, 6.0), OneClaim(1, 1, 1.3), 0, 0),
+            (OneClaim(10, 1, 6.0), OneClaim(1, 1, 6.0), 0, 0),  # a key, and a limit over all keys
+            (OneClaim(20, 1, 2.0), OneClaim(5, 1, 1.0), 0, 1),
+            (OneClaim(20, 1, 2.0), OneClaim(5, 1, 1.1), 0, 0),
+            (
+                OneClaim(8, 2, 8.0),
+                OneClaim(6, 3, 8.0),
+                0,
+                2,
+            ),  # 4 s there, 2 s here, by their weights
+            (OneClaim(8, 2, 8.0), OneClaim(6, 3, 8.1), 0, 0),
+            (OneClaim(8, 1, 8.0), OneClaim(6, 3, 4.0), 0, 1),
+            (OneClaim(8, 1, 8.0), OneClaim(6, 3, 4.1), 0, 0),
             # by (2): its turn there takes no longer than permits are held here
-            (Side(1, 1, 1.0), Side(1, 1, 1.0), 0, 1),
-            (Side(1, 1, 1.0), Side(1, 1, 1.1), 0, 0),
-            (Side(1, 1, 2.0), Side(1, 1, 1.0), 1, 1),
-            (Side(1, 1, 2.0), Side(1, 1, 1.1), 1, 0),
-            (Side(1, 1, 2.9), Side(1, 1, 1.0), 2, 0),
-            (Side(1, 1, 1.5), Side(2, 2, 1.0), 1, 1),  # its weight, and one before it, by 2
-            (Side(1, 1, 1.4), Side(2, 2, 1.0), 1, 0),
-            (Side(3, 3, 4.0), Side(5, 1, 4.0), 4, 3),
-            (Side(3, 3, 4.0), Side(5, 1, 4.1), 4, 0),
-            (Side(4, 2, 2.0), Side(4, 1, 2.0), 3, 2),
-            (Side(4, 2, 2.0), Side(4, 1, 2.0), 4, 0),
+            (OneClaim(1, 1, 1.0), OneClaim(1, 1, 1.0), 0, 1),
+            (OneClaim(1, 1, 1.0), OneClaim(1, 1, 1.1), 0, 0),
+            (OneClaim(1, 1, 2.0), OneClaim(1, 1, 1.0), 1, 1),
+            (OneClaim(1, 1, 2.0), OneClaim(1, 1, 1.1), 1, 0),
+            (OneClaim(1, 1, 2.9), OneClaim(1, 1, 1.0), 2, 0),
+            (OneClaim(1, 1, 1.5), OneClaim(2, 2, 1.0), 1, 1),  # its weight, and one before it, by 2
+            (OneClaim(1, 1, 1.4), OneClaim(2, 2, 1.0), 1, 0),
+            (OneClaim(3, 3, 4.0), OneClaim(5, 1, 4.0), 4, 3),
+            (OneClaim(3, 3, 4.0), OneClaim(5, 1, 4.1), 4, 0),
+            (OneClaim(4, 2, 2.0), OneClaim(4, 1, 2.0), 3, 2),
+            (OneClaim(4, 2, 2.0), OneClaim(4, 1, 2.0), 4, 0),
             # the mean here is not known: that of there
-            (Side(), Side(mean=5.0), 0, 1),
-            (Side(), Side(mean=0.5), 1, 0),
-            (Side(4), Side(2, mean=5.0), 0, 1),
-            (Side(5), Side(2, mean=0.1), 0, 0),
+            (OneClaim(), OneClaim(mean=5.0), 0, 1),
+            (OneClaim(), OneClaim(mean=0.5), 1, 0),
+            (OneClaim(4), OneClaim(2, mean=5.0), 0, 1),
+            (OneClaim(5), OneClaim(2, mean=0.1), 0, 0),
             # there: that of here
-            (Side(mean=0.5), Side(), 0, 1),
-            (Side(mean=2.5), Side(), 1, 0),
-            (Side(2, mean=0.4), Side(), 0, 1),
-            (Side(3, mean=1.6), Side(), 0, 0),
+            (OneClaim(mean=0.5), OneClaim(), 0, 1),
+            (OneClaim(mean=2.5), OneClaim(), 1, 0),
+            (OneClaim(2, mean=0.4), OneClaim(), 0, 1),
+            (OneClaim(3, mean=1.6), OneClaim(), 0, 0),
             # both
-            (Side(), Side(), 0, 1),
-            (Side(), Side(), 1, 0),
-            (Side(), Side(2), 1, 1),
-            (Side(3), Side(), 0, 0),
+            (OneClaim(), OneClaim(), 0, 1),
+            (OneClaim(), OneClaim(), 1, 0),
+            (OneClaim(), OneClaim(2), 1, 1),
+            (OneClaim(3), OneClaim(), 0, 0),
             # 0, of permits that were given back at once, is known
-            (Side(mean=1.0), Side(mean=0.0), 5, 1),
-            (Side(mean=0.0), Side(mean=0.1), 0, 0),
-            (Side(mean=0.0), Side(), 5, 1),
-            (Side(), Side(mean=0.0), 5, 1),
+            (OneClaim(mean=1.0), OneClaim(mean=0.0), 5, 1),
+            (OneClaim(mean=0.0), OneClaim(mean=0.1), 0, 0),
+            (OneClaim(mean=0.0), OneClaim(), 5, 1),
+            (OneClaim(), OneClaim(mean=0.0), 5, 1),
         ],
     )
     def test_it_keeps_room_only_if_its_turn_comes_soon(
-        self, store: Store, clock: Clock, *, here: Side, there: Side, ahead: int, keeps: int
+        self, store: Store, clock: Clock, *, here: OneClaim, there: OneClaim, ahead: int, keeps: int
     ) -> None:
         find_room(store, clock, here, there, ahead)
         assert kept(store) == [keeps, 0]
@@ -120,23 +125,30 @@ class TurnsToKeep(Suite):
     def test_of_those_before_it_only_the_ones_in_line_count(
         self, store: Store, clock: Clock, others: str, ahead: int, keeps: int
     ) -> None:
-        find_room(store, clock, Side(mean=2.0), Side(mean=1.0), ahead, others=others)
+        find_room(store, clock, OneClaim(mean=2.0), OneClaim(mean=1.0), ahead, others=others)
         assert kept(store) == [keeps, 0]
         assert store.snapshot("disk").waiting == ahead + 31
 
     @pytest.mark.parametrize(
         ("here", "there", "ahead", "lasts"),
         [
-            (Side(), Side(), 0, 3.0),
-            (Side(mean=2.0), Side(), 0, 5.0),
-            (Side(), Side(mean=0.5), 0, 2.0),
-            (Side(mean=3.0), Side(mean=1.0), 2, 7.0),
-            (Side(mean=3.0), Side(4, 3, 2.0), 2, 6.0),
-            (Side(mean=1.0), Side(3, 1, 1.0), 0, 1.666_666),  # in whole microseconds, cut
+            (OneClaim(), OneClaim(), 0, 3.0),
+            (OneClaim(mean=2.0), OneClaim(), 0, 5.0),
+            (OneClaim(), OneClaim(mean=0.5), 0, 2.0),
+            (OneClaim(mean=3.0), OneClaim(mean=1.0), 2, 7.0),
+            (OneClaim(mean=3.0), OneClaim(4, 3, 2.0), 2, 6.0),
+            (OneClaim(mean=1.0), OneClaim(3, 1, 1.0), 0, 1.666_666),  # in whole microseconds, cut
         ],
     )
     def test_it_keeps_it_for_a_second_and_twice_its_turn(
-        self, store: Store, clock: Clock, *, here: Side, there: Side, ahead: int, lasts: float
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        here: OneClaim,
+        there: OneClaim,
+        ahead: int,
+        lasts: float,
     ) -> None:
         find_room(store, clock, here, there, ahead)
         clock.advance(lasts - 0.000_001)
@@ -163,7 +175,7 @@ class TurnsToKeep(Suite):
     ) -> None:
         for seconds in times:
             held_before(store, clock, DISK, seconds)
-        find_room(store, clock, Side(mean=here), Side(), ahead)
+        find_room(store, clock, OneClaim(mean=here), OneClaim(), ahead)
         assert kept(store) == [keeps, 0]
 
     def test_the_time_of_both_counts(self, store: Store, clock: Clock) -> None:

@@ -76,8 +76,8 @@ local function time_to_keep(refusing, other, head)
     return turn <= here and KEPT_ROOM + 2 * math.floor(turn) or nil
 end
 
--- H12: keep the room of the other claims that would admit the wait, where permits do not come much sooner than its turn.
--- Where it kept room before, and keeps none now, the next call hands that on.
+-- H12: keep the room of the other claims that would admit the wait, where permits do not come much sooner than its
+-- turn. Where it kept room before, and keeps none now, the next call hands that on.
 local function keep_room(claims, refusing, reason, head)
     local before, keeps = kept_room.finish(resources, records.nonce_of(head)), {}
     for _, claim in ipairs(reason == "saturated" and claims or {}) do

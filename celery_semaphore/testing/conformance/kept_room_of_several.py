@@ -35,7 +35,7 @@ def keeping_both(store: Store, clock: Clock, claims: list[Claim]) -> Ticket:
     return ticket
 
 
-class KeptRooms(Suite):
+class KeptRoomOfSeveral(Suite):
     @ORDERS
     def test_its_own_acquire_ends_all_of_them(
         self, store: Store, clock: Clock, claims: list[Claim]
