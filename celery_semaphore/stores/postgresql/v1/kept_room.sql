@@ -67,9 +67,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Return how long the wait's turn is expected to take at the claim that refuses it, if room of this other claim is to be
--- kept for so long: permits do not come much sooner here, and are held for no shorter. Else null. Where no permit was
--- released yet, the mean of the other resource counts. No more waits are counted than decide this.
+-- Return how long the wait's turn is expected to take at the claim that refuses it, if room of this other claim is to
+-- be kept for so long: permits do not come much sooner here, and are held for no shorter. Else null. Where no permit
+-- was released yet, the mean of the other resource counts. No more waits are counted than decide this.
 CREATE FUNCTION celery_semaphore.v1_turn_to_keep(
     _head celery_semaphore.waiter, _refusing int, _there celery_semaphore.v1_resource, _other int,
     _here celery_semaphore.v1_resource
@@ -92,9 +92,9 @@ BEGIN
     RETURN CASE WHEN turn <= mean_here THEN turn END;
 END $$;
 
--- Keep the room of all claims that would admit the wait, where permits do not come much sooner than its turn at the claim
--- that refuses it (`_refusing`) for this reason; but not behind twenty waits that keep room there, for each call goes through
--- all of them. Return the resources where it kept room and keeps none now.
+-- Keep the room of all claims that would admit the wait, where permits do not come much sooner than its turn at the
+-- claim that refuses it (`_refusing`) for this reason; but not behind twenty waits that keep room there, for each call
+-- goes through all of them. Return the resources where it kept room and keeps none now.
 CREATE FUNCTION celery_semaphore.v1_keep_room(
     _head celery_semaphore.waiter, _refusing int, _reason text, _m celery_semaphore.v1_moment
 ) RETURNS text[] LANGUAGE plpgsql AS $$
