@@ -36,7 +36,7 @@ TURNS = "several_claims_has_its_turn"
 SOON = "if_its_turn_comes_soon or time_of_both or before_it_only"
 RANKS = "keep_room_for_each_other or task_takes_it"
 MOVES = "another_move or refusal_without_an_end"
-WITHOUT_END = "refusal_without_an_end or a_pause_refuses"
+WITHOUT_END = "above_the_limit_it_keeps or refusal_without_an_end or a_pause_refuses"
 ENDS = "ends_it or asking_again or ends_all_of_them"
 STEPS = "steps_back_ends_it or no_longer_than_a_lease"
 TIME = "its_time_ends or after_its_time"
@@ -215,7 +215,7 @@ MUTANTS = (
         "_kept_room",
         "if room.nonce ~= nonce and (room.rank < rank or room.rank == rank and room.nonce < nonce) then",
         "if room.rank < rank or room.rank == rank and room.nonce <= nonce then",
-        "keeps_the_room_that_it_found or from_itself",
+        "from_itself or its_admission_ends_it",
     ),
     lua(*ANEW, "_hand_on", "again = again or not keeps[at]", "again = again", MOVES),
     lua(

@@ -207,3 +207,16 @@ class TurnsToKeep(Suite):
         assert not limited(store, None, "api")
         assert kept(store) == [KEPT_ROOMS + 1, 0]
         admitted(store, claim(200, weight=199 - KEPT_ROOMS), "b")
+
+    def test_for_a_weight_above_the_limit_it_keeps_nothing(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """H8 by C2: its turn never comes, though permits are held for long where it has room."""
+        held_before(store, clock, API, 20.0)
+        held_before(store, clock, DISK, 1.0)
+        store.set_limit(0, "api")
+        parked(store, [*API, *claim(2, of="disk", weight=2)], "pair")
+        store.set_limit(1, "disk")
+        assert not limited(store, None, "api")
+        assert store.snapshot("disk").waiting == 1
+        assert kept(store) == [0, 0]
