@@ -59,7 +59,7 @@ MUTANTS = (
     memory(
         *NOTHING, "kept_room", "in others if reason is Reason.SATURATED else ():", "in ():", TURNS
     ),
-    memory(*TURN, "kept_room", " if turn <= mean_here else None", "", SOON),
+    memory(*TURN, "kept_room", " if turn <= 2 * mean_here else None", "", SOON),
     memory(
         *OFTEN,
         "kept_room",
@@ -177,7 +177,7 @@ MUTANTS = (
     lua(
         *TURN,
         "_hand_on",
-        "return turn <= here and KEPT_ROOM + 2 * math.floor(turn) or nil",
+        "return turn <= 2 * here and KEPT_ROOM + 2 * math.floor(turn) or nil",
         "return KEPT_ROOM + 2 * math.floor(turn)",
         SOON,
     ),

@@ -50,7 +50,7 @@ def _time_to_keep(
         return None  # permits come more slowly there
     ahead = sum(each.in_line for each in there.line(before=waiter.ticket))
     turn = (ahead + refusing.weight) * mean_there / limit_there
-    return microseconds(KEPT_ROOM) + 2 * int(turn) if turn <= mean_here else None
+    return microseconds(KEPT_ROOM) + 2 * int(turn) if turn <= 2 * mean_here else None
 
 
 def _keep(at: Resource, waiter: StoredWait, weight: int, ends: int) -> None:

@@ -166,7 +166,7 @@ class HandingOn(Suite):
         assert messages(released(store, "x", claim(of="disk"))) == [b"b"]
 
     def test_a_head_that_keeps_no_room_moves_to_and_fro(self, store: Store, clock: Clock) -> None:
-        """H12: its turn at the other claim takes longer than permits are held where there is room."""
+        """H12: its turn at the other claim takes longer than permits are held twice where there is room."""
         admitted(store, claim(of="disk"), "before")
         clock.advance(1)
         store.release("before", claim(of="disk"))
@@ -174,7 +174,7 @@ class HandingOn(Suite):
         admitted(store, claim(of="disk"), "x")
         both = claim() + claim(of="disk")
         ticket = parked(store, both, "b")
-        clock.advance(0.5)
+        clock.advance(0.4)
         parked(store, claim(), "c")
         parked(store, claim(of="disk"), "y")
         assert messages(released(store, "a", claim())) == [b"c"]

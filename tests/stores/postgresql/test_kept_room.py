@@ -188,9 +188,10 @@ def test_its_turn_is_counted_as_far_as_it_matters(
     server.run(CROWD.format(3 * waits))  # a third of them in line
     turn = (waits + 2) * mean / limit
     with server.client() as client:
-        for here in (0.0, turn * (1 - 1e-15), turn, turn * (1 + 1e-15), 2 * turn, 1e18):
+        for here in (0.0, turn / 2 * (1 - 1e-15), turn / 2, turn / 2 * (1 + 1e-15), turn, 1e18):
             ((found,),) = client.execute(TURN, [[2, 1], mean, limit, here, 1]).fetchall()
-            assert found == (turn if turn <= here else None)
+            sooner = 2 * mean > 2 * here * limit
+            assert found == (turn if turn <= 2 * here and not sooner else None)
 
 
 @pytest.mark.parametrize(

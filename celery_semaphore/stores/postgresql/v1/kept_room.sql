@@ -68,8 +68,8 @@ BEGIN
 END $$;
 
 -- Return how long the wait's turn is expected to take at the claim that refuses it, if room of this other claim is to
--- be kept for so long: permits do not come much sooner here, and are held for no shorter. Else null. Where no permit
--- was released yet, the mean of the other resource counts. No more waits are counted than decide this.
+-- be kept for so long: permits do not come much sooner here, and are held for at least half as long. Else null. Where no
+-- permit was released yet, the mean of the other resource counts. No more waits are counted than decide this.
 CREATE FUNCTION celery_semaphore.v1_turn_to_keep(
     _head celery_semaphore.waiter, _refusing int, _there celery_semaphore.v1_resource, _other int,
     _here celery_semaphore.v1_resource
@@ -79,7 +79,7 @@ DECLARE
     mean_here float8 := coalesce(_here.mean, _there.mean, 1000000);
     limit_there float8 := coalesce(_there.operator, _there.declared);
     limit_here float8 := coalesce(_here.operator, _here.declared);
-    most float8 := mean_here * limit_there;
+    most float8 := 2 * mean_here * limit_there;
     turn float8;
 BEGIN
     IF _head.weights[_refusing] * mean_there * limit_here > 2 * _head.weights[_other] * mean_here * limit_there THEN
@@ -89,7 +89,7 @@ BEGIN
         _there.name, celery_semaphore.v1_ticket_of(_head),
         CASE WHEN most < 10000 * mean_there THEN floor(most / mean_there)::bigint + 2 ELSE 10000 END, '{in_line}'
     )) * mean_there / limit_there;
-    RETURN CASE WHEN turn <= mean_here THEN turn END;
+    RETURN CASE WHEN turn <= 2 * mean_here THEN turn END;
 END $$;
 
 -- Keep the room of all claims that would admit the wait, where permits do not come much sooner than its turn at the

@@ -73,7 +73,7 @@ local function time_to_keep(refusing, other, head)
         return nil -- permits come more slowly there
     end
     local turn = (line.ahead(refusing.at, head) + refusing.weight) * there / refusing.limit
-    return turn <= here and KEPT_ROOM + 2 * math.floor(turn) or nil
+    return turn <= 2 * here and KEPT_ROOM + 2 * math.floor(turn) or nil
 end
 
 -- H12: keep the room of the other claims that would admit the wait, where permits do not come much sooner than its
