@@ -68,8 +68,8 @@ BEGIN
 END $$;
 
 -- Return how long the wait's turn is expected to take at the claim that refuses it, if room of this other claim is to
--- be kept for so long: permits do not come much sooner here, and are held for at least half as long. Else null. Where no
--- permit was released yet, the mean of the other resource counts. No more waits are counted than decide this.
+-- be kept for so long: permits do not come much sooner here, and are held for at least half as long. Else null. Where
+-- no permit was released yet, the mean of the other resource counts. No more waits are counted than decide this.
 CREATE FUNCTION celery_semaphore.v1_turn_to_keep(
     _head celery_semaphore.waiter, _refusing int, _there celery_semaphore.v1_resource, _other int,
     _here celery_semaphore.v1_resource
