@@ -48,6 +48,7 @@ def store(clock: Clock) -> Store:
 def app() -> Iterator[Celery]:
     app = Celery("purges", broker="memory://", backend="cache+memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
+    app.control.purge()  # a queue in memory is the process's, where other tests may leave messages
     yield app
     app.backend.client.cache.clear()
 
