@@ -76,7 +76,8 @@ def test_a_limit_reads_the_resources_that_it_concerns(
 ) -> None:
     others = "SELECT 'order/' || n, 9e15 FROM generate_series(1, 20000) AS n"
     server.run(f"INSERT INTO celery_semaphore.resource (name, reap_at) {others}")
-    server.run("ANALYZE celery_semaphore.resource", "SELECT pg_stat_reset()")
+    # The planner steps over rows that earlier tests deleted at either end of the index: they would count as read.
+    server.run("VACUUM ANALYZE celery_semaphore.resource", "SELECT pg_stat_reset()")
     store = open_at(server.url)
     store.set_limit(3, name)
     store.close()  # what a session counted is told at its end
