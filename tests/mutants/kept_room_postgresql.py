@@ -137,8 +137,8 @@ MUTANTS = (
         "a delivery beside its own run leaves kept room",
         "its wait goes on",
         "refuse",
-        "        PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);\n        RETURN answer;\n",
-        "        RETURN answer;\n",
+        "IF _a.kind <> 'block' OR answer.reason <> 'saturated' THEN",
+        "IF _reason <> 'running' AND (_a.kind <> 'block' OR answer.reason <> 'saturated') THEN",
     ),
     kept(
         "an acquire that is admitted leaves kept room",

@@ -122,11 +122,7 @@ BEGIN
         _a, at, answer.in_force, _reason, answer.turn, _runs_until, _m);
     answer.waited := greatest(0, _m.now - (_a.ticket).place);
     answer.ticket := ''; -- also of A9: the wait ended when that message was admitted
-    IF _reason = 'running' THEN
-        PERFORM celery_semaphore.v1_end_own_room((_a.ticket).nonce, _ats, _m);
-        RETURN answer;
-    END IF;
-    IF _a.kind <> '' AND _reason NOT IN ('released', 'copy') THEN
+    IF _a.kind <> '' AND _reason NOT IN ('released', 'copy', 'running') THEN
         IF celery_semaphore.v1_time_left(_a, _m.now) <= 0 THEN
             PERFORM celery_semaphore.v1_delete_wait((_a.ticket).nonce, _a.resources);
             answer.reason := 'timed_out';

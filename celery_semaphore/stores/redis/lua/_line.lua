@@ -63,15 +63,15 @@ function line.put_back(at, nonce)
     index.mark_in_use(at, now)
 end
 
-function line.position(at, ticket)
-    local before = "(" .. ticket
-    local count = call("ZLEXCOUNT", at.transit, "-", before) + call("ZLEXCOUNT", at.line, "-", before)
-    return count + call("ZLEXCOUNT", at.aside, "-", before)
-end
-
 -- Return how many waits in line stand before this one.
 function line.ahead(at, ticket)
     return call("ZLEXCOUNT", at.line, "-", "(" .. ticket)
+end
+
+function line.position(at, ticket)
+    local before = "(" .. ticket
+    local elsewhere = call("ZLEXCOUNT", at.transit, "-", before) + call("ZLEXCOUNT", at.aside, "-", before)
+    return elsewhere + line.ahead(at, ticket)
 end
 
 -- Return where the line begins: this call has passed over all before that (H11).
