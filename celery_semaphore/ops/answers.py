@@ -80,10 +80,9 @@ def stays_paused(keys: Sequence[str]) -> str:
     """List the keys of a semaphore that have a pause of their own; return "" if there is none."""
     if not keys:
         return ""
-    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
-    named = ", ".join(map(printable, keys[:NAMED]))
     stay = "1 key has a pause of its own, which stays" if len(keys) == 1 else ""
-    return f"{stay or f'{len(keys)} keys have pauses of their own, which stay'}: {named}{more}."
+    named = _listed([*map(printable, keys)])
+    return f"{stay or f'{len(keys)} keys have pauses of their own, which stay'}: {named}."
 
 
 def excepted(own: Mapping[str, int], limit: int | None) -> str:
@@ -91,6 +90,9 @@ def excepted(own: Mapping[str, int], limit: int | None) -> str:
     others = [f"{printable(key)} ({each})" for key, each in own.items() if each != limit]
     if not others:
         return ""
-    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    named = ", ".join(others[:NAMED])
-    return f"These keys have limits of their own, which stay in force: {named}{more}."
+    return f"These keys have limits of their own, which stay in force: {_listed(others)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
