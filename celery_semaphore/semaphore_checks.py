@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Any
 
 from .core.key_template import GIVE_THE_KEY, is_template
-from .core.limit import is_whole
+from .core.limit import is_whole, limits_of_tasks
 from .core.permit import HIGHEST, Claim, Permit
 from .errors import ConfigurationError, SemaphoreError
 from .stores.options import StoreOptions
@@ -71,8 +71,7 @@ def check(name: object, limit: object, key: object, weight: object) -> None:
 def unknown_limit(claim: Claim, tasks: Iterable[Any], *, has_keys: bool) -> SemaphoreError:
     """Return the error for a claim with a limit that is not known; ``has_keys`` if one is known for all keys."""
     name = claim.semaphore
-    options = [found for task in tasks if (found := getattr(task, "semaphore_options", None))]
-    declared = [limit for each in options for limit in each.limits if limit.semaphore == name]
+    declared = [limit for limit in limits_of_tasks(tasks) if limit.semaphore == name]
     if claim.key is None and (
         has_keys or (declared and all(each.key is not None for each in declared))
     ):

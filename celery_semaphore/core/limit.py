@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -127,6 +127,13 @@ def _is_key_function(key: object) -> bool:
 
 def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def limits_of_tasks(tasks: Iterable[Any]) -> Iterator[Limit]:
+    """Yield the limits that these tasks declare; a task that is not limited, or not bound yet, has none."""
+    for task in tasks:
+        options = getattr(task, "semaphore_options", None)
+        yield from options.limits if options else ()
 
 
 def _check_number(option: str, value: object, *, least: int) -> None:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from ..core.key import names_of, resource_name, semaphore_of
+from ..core.limit import limits_of_tasks
 from ..core.spelling import nearest
 from ..core.store import Store
 from ..errors import SemaphoreError, UnknownSemaphore
@@ -60,19 +61,15 @@ class Directory:
 
 def declared_by(tasks: Iterable[Any]) -> dict[str, int | None]:
     """Return the semaphores that these tasks declare, with their limits; None for a limit that each call decides."""
-    declared: dict[str, int | None] = {}
-    for task in tasks:
-        options = getattr(task, "semaphore_options", None)
-        for limit in options.limits if options else ():
-            declared[limit.semaphore] = limit.limit if isinstance(limit.limit, int) else None
-    return declared
+    return {
+        limit.semaphore: limit.limit if isinstance(limit.limit, int) else None
+        for limit in limits_of_tasks(tasks)
+    }
 
 
 def keyed_by(tasks: Iterable[Any]) -> frozenset[str]:
     """Return the semaphores that these tasks use with a key."""
-    all_options = (getattr(task, "semaphore_options", None) for task in tasks)
-    limits = (limit for options in all_options if options for limit in options.limits)
-    return frozenset(limit.semaphore for limit in limits if limit.key is not None)
+    return frozenset(limit.semaphore for limit in limits_of_tasks(tasks) if limit.key is not None)
 
 
 def check_text(name: str, value: object, why: str) -> None:

@@ -16,6 +16,7 @@ from shlex import quote
 from typing import Any
 
 from ...core.key import all_keys_of, names_of, resource_name
+from ...core.limit import limits_of_tasks
 from ...core.permit import DeclaredLimit
 from ...core.store import Store
 from ..messages.hourly_warnings import HourlyWarnings
@@ -55,11 +56,9 @@ def limits_of(tasks: Iterable[Any]) -> dict[str, int]:
     0 is for attempts to declare.
     """
     found: dict[str, int] = {}
-    for task in tasks:
-        options = getattr(task, "semaphore_options", None)
-        for limit in options.limits if options else ():
-            if not callable(limit.limit) and limit.limit > 0:
-                resource = resource_name(limit.semaphore, None)
-                resource = resource if limit.key is None else all_keys_of(resource)
-                found[resource] = min(limit.limit, found.get(resource, limit.limit))
+    for limit in limits_of_tasks(tasks):
+        if not callable(limit.limit) and limit.limit > 0:
+            resource = resource_name(limit.semaphore, None)
+            resource = resource if limit.key is None else all_keys_of(resource)
+            found[resource] = min(limit.limit, found.get(resource, limit.limit))
     return found
