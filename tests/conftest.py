@@ -14,6 +14,9 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+# Before the first import of a part of it: an assertion that fails there shall show its values.
+pytest.register_assert_rewrite("tests.conformance")
+
 from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
 from tests.support.order import shared_out

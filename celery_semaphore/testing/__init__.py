@@ -1,4 +1,4 @@
-"""Support users' tests, and tests of other people's stores (``celery_semaphore.testing.conformance``)."""
+"""Support users' tests: fixtures for pytest, and a store in memory."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from celery_semaphore.core.permit import HIGHEST, Claim
 from celery_semaphore.core.store import Store
-from celery_semaphore.testing.conformance.acquisition import limits_set
+from tests.conformance.acquisition import limits_set
 from tests.django.conftest import occupy
 from tests.django.pages import API, LIST, Login, address, logged
 

@@ -11,7 +11,7 @@ from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import from_url as redis_from_url
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 from tests.support.servers import ValkeyServer
 

@@ -33,8 +33,8 @@ from celery_semaphore.core.permit import (
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import HandedOn, Outgoing, Store
 from celery_semaphore.stores.encoding import microseconds
-from celery_semaphore.testing.conformance.acquisition import limits_set
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.acquisition import limits_set
+from tests.conformance.suite import LEASE, TAKE_UP
 
 from .promises import Promises
 from .task import CALLER, CLAIMS, HOLDER, REACHABLE, SESSIONS, SEVERAL, WAITS, Task

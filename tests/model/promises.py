@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Snapshot
 from celery_semaphore.stores.encoding import microseconds
-from celery_semaphore.testing.conformance.suite import LEASE
+from tests.conformance.suite import LEASE
 
 
 @dataclass

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.testing.conformance.suite import LEASE
+from tests.conformance.suite import LEASE
 
 API, DISK, POOL = Claim("api", None, 1), Claim("disk", "x", 1), Claim("pool", None, 3, weight=2)
 SEVERAL = {

@@ -13,11 +13,13 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, from_url, scripts
-from celery_semaphore.testing.conformance import StoreConformance
-from celery_semaphore.testing.conformance.formats import Formats
-from celery_semaphore.testing.conformance.operators import Operators
-from celery_semaphore.testing.conformance.outbox import Outbox
-from celery_semaphore.testing.conformance.parts import Acquisition, Losses, SessionWaits
+from tests.conformance import StoreConformance
+from tests.conformance.hand_on.granted_by_release import GrantedByRelease
+from tests.conformance.limits.operators import Operators
+from tests.conformance.parked.outbox import Outbox
+from tests.conformance.parts import AcquireSuite, EpochsSuite, RenewSuite, SessionsSuite
+from tests.conformance.waiting.timeouts import Timeouts
+from tests.conformance.waiting.waiting import Waiting
 from tests.support.cluster import ClusterServer
 from tests.support.kept_link import KeptLink
 from tests.support.postgres import PostgresServer
@@ -99,7 +101,18 @@ class TestRedisStore(OnServer, StoreConformance):
         self.server = redis
 
 
-class TestOldestRedisStore(OnServer, Acquisition, SessionWaits, Outbox, Operators, Losses):
+class TestOldestRedisStore(
+    OnServer,
+    AcquireSuite,
+    Waiting,
+    Timeouts,
+    RenewSuite,
+    SessionsSuite,
+    GrantedByRelease,
+    Outbox,
+    Operators,
+    EpochsSuite,
+):
     """The parts that together call each script: what its commands do is the same on newer servers.
 
     ``TESTS_REDIS=<path of its redis-server>`` runs all of ``TestRedisStore`` on it.
@@ -190,7 +203,16 @@ FOR EACH ROW WHEN (NEW.row_no = 0) EXECUTE FUNCTION celery_semaphore.used_before
 
 
 class TestUsedPostgresStore(
-    OnPostgres, Acquisition, Outbox, Operators, Losses, Formats, SessionWaits
+    OnPostgres,
+    AcquireSuite,
+    Waiting,
+    Timeouts,
+    RenewSuite,
+    SessionsSuite,
+    GrantedByRelease,
+    Outbox,
+    Operators,
+    EpochsSuite,
 ):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 

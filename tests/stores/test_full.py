@@ -8,7 +8,7 @@ import redis
 from celery_semaphore.core.permit import Kind, MessageId, Renewal, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
-from celery_semaphore.testing.conformance.acquisition import limits_set
+from tests.conformance.acquisition import limits_set
 from tests.support.process import wait_until
 from tests.support.servers import RedisServer
 

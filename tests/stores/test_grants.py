@@ -6,10 +6,10 @@ from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked
-from celery_semaphore.testing.conformance.grants import released
-from celery_semaphore.testing.conformance.session_calls import S, T, held, nonces
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.acquisition import admitted, claim, parked
+from tests.conformance.grants import released
+from tests.conformance.sessions.session_calls import S, T, held, nonces
+from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.servers import RedisServer
 
 from .conftest import OpenAt

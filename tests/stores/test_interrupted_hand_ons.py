@@ -13,9 +13,9 @@ from celery_semaphore.core.permit import Claim, Reason
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, why
-from celery_semaphore.testing.conformance.grants import messages, reaped, released
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP, UsedClock
+from tests.conformance.acquisition import admitted, claim, parked, why
+from tests.conformance.grants import messages, reaped, released
+from tests.conformance.suite import LEASE, TAKE_UP, UsedClock
 
 BOTH = claim() + claim(of="disk")
 

@@ -13,10 +13,10 @@ from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim, why
-from celery_semaphore.testing.conformance.kept_room import API, keeping
-from celery_semaphore.testing.conformance.session_calls import S, held
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.acquisition import admitted, claim, why
+from tests.conformance.hand_on.kept_room import API, keeping
+from tests.conformance.sessions.session_calls import S, held
+from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 from tests.support.servers import RedisServer
 

@@ -10,7 +10,7 @@ from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import HIGHEST_PRIORITY, Ticket
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import (
+from tests.conformance.acquisition import (
     admitted,
     came_back,
     claim,
@@ -18,9 +18,9 @@ from celery_semaphore.testing.conformance.acquisition import (
     parked,
     refused,
 )
-from celery_semaphore.testing.conformance.calling import calling, calls, granted
-from celery_semaphore.testing.conformance.grants import messages, reaped, released
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.grants import messages, reaped, released
+from tests.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.waiting.calling import calling, calls, granted
 from tests.support.servers import RedisServer
 
 from .conftest import OpenAt

@@ -79,7 +79,7 @@ def test_eager_tasks_need_no_server(run: Run) -> None:
     tests = """
 import pytest
 from celery_semaphore import Semaphore, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
-from celery_semaphore.testing.conformance.acquisition import limits_set
+from tests.conformance.acquisition import limits_set
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.testing import unlimited
 from tasks import app, export, fails

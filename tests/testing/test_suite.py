@@ -15,7 +15,7 @@ from tests.support.process import ROOT
 STORE = """
 import pytest
 from celery_semaphore.testing import MemoryStore, StoreOptions
-from celery_semaphore.testing.conformance import StoreConformance
+from tests.conformance import StoreConformance
 
 
 class TestMine(StoreConformance):

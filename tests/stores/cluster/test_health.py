@@ -11,7 +11,7 @@ from celery_semaphore.core.facts import DescribedStore
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.testing.conformance.acquisition import limits_set
+from tests.conformance.acquisition import limits_set
 from tests.conftest import need
 from tests.support.cluster import SLOT, ClusterServer, Node, ValkeyNode
 from tests.support.process import wait_until

@@ -10,7 +10,7 @@ import pytest
 
 from celery_semaphore.core.permit import DeclaredLimit
 from celery_semaphore.stores.postgresql import store as store_module
-from celery_semaphore.testing.conformance.acquisition import admitted, claim
+from tests.conformance.acquisition import admitted, claim
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 

@@ -16,7 +16,7 @@ from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.suite import UsedClock
+from tests.conformance.suite import UsedClock
 from tests.stores.conftest import PARK, claim, park, permit_of, refusal_of
 from tests.stores.lost_answers import LostAnswers
 from tests.support.postgres import PostgresServer

@@ -7,7 +7,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.suite import UsedClock
+from tests.conformance.suite import UsedClock
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until

@@ -8,14 +8,14 @@ import pytest
 
 from celery_semaphore.core.permit import Kind, MessageId, Reason, Wait
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import (
+from tests.conformance.acquisition import (
     admitted,
     came_back,
     claim,
     parked,
     refused,
 )
-from celery_semaphore.testing.conformance.kept_room import (
+from tests.conformance.hand_on.kept_room import (
     API,
     DISK,
     PAIR,
@@ -23,8 +23,8 @@ from celery_semaphore.testing.conformance.kept_room import (
     keeping,
     kept,
 )
-from celery_semaphore.testing.conformance.kept_room_ends import LASTS
-from celery_semaphore.testing.conformance.session_calls import S, held
+from tests.conformance.hand_on.kept_room_ends import LASTS
+from tests.conformance.sessions.session_calls import S, held
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 

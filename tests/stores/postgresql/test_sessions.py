@@ -12,9 +12,9 @@ from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, refused
-from celery_semaphore.testing.conformance.grants import messages
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.acquisition import admitted, claim, parked, refused
+from tests.conformance.grants import messages
+from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt

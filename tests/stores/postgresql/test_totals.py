@@ -8,8 +8,8 @@ import pytest
 from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.store import TOTALLED
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import admitted, claim, parked, refused
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.acquisition import admitted, claim, parked, refused
+from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 
 from .conftest import OpenAt

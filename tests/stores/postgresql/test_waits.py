@@ -20,7 +20,7 @@ from celery_semaphore.core.permit import (
 from celery_semaphore.core.session import GRANT_S, HeldWait, Standing
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.clock import Clock
-from celery_semaphore.testing.conformance.acquisition import (
+from tests.conformance.acquisition import (
     admitted,
     came_back,
     claim,
@@ -28,8 +28,8 @@ from celery_semaphore.testing.conformance.acquisition import (
     refused,
     requeued,
 )
-from celery_semaphore.testing.conformance.grants import reaped, released
-from celery_semaphore.testing.conformance.suite import LEASE, TAKE_UP
+from tests.conformance.grants import reaped, released
+from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 
