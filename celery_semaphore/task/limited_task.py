@@ -14,13 +14,13 @@ from .call_options import KEY, WEIGHT, check_options, refuse_unknown, take_up_op
 from .celery_types import CeleryTask
 from .hidden_url import hide_url
 from .options import Options
-from .running import Trace, limited, permit_of, with_acquire
+from .running import limited, permit_of, with_acquire
 from .steps import add_steps, watch_starts
 from .unlimited import why_unlimited
 
 if TYPE_CHECKING:
     from ..worker.pool_process.permit import TaskPermit
-    from .protocols import BoundTask
+    from .protocols import BoundTask, Trace
 
 # A name, so that a process that only sends tasks does not import the worker's code.
 REQUEST = "celery_semaphore.worker.main_process.request:LimitedRequest"

@@ -6,7 +6,7 @@ of Celery stand in signatures by their own names; for a type checker they are ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from logging import Logger
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 Fields = dict[str, Any]  # of a message or its delivery, by name: a sender may have written anything
+Trace = Callable[..., tuple[Any, Any, float, str | None]]  # what Celery's tracer of a task is
 
 
 class MessageContent(Protocol):

@@ -6,16 +6,13 @@ server. A worker loads all of it before it forks, with its first bootstep.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from .request_permit import PERMIT
 
 if TYPE_CHECKING:
     from ..worker.pool_process.permit import TaskPermit
-    from .protocols import BoundTask, TaskContext
-
-PERMIT = "semaphore_permit"  # the attribute of a request that has its permit
-
-Trace = Callable[..., tuple[Any, Any, float, str | None]]
+    from .protocols import BoundTask, TaskContext, Trace
 
 
 def begin(task: BoundTask, args: Any, kwargs: Any) -> None:

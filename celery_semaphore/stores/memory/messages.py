@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...core.permit import Reason
 from ..encoding import microseconds
+from .known_messages import KnownMessages
 
 if TYPE_CHECKING:
     from ...core.permit import MessageId
     from ...core.ticket import Ticket
     from .state import MemoryState
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """The messages of a task that waits or waited: its ticket, and which message was admitted for which holder."""
-
-    ticket: Ticket | None  # for a message delivered again, without the library's header
-    until: int
-    admitted: str | None = None
-    holder: str = ""
-    ran: bool = False
 
 
 class Messages:
@@ -37,7 +27,7 @@ class Messages:
     ) -> None:
         self._state, self._mine, self._carried = state, mine, carried
         self._name = (resource, mine.task if mine else "")
-        known = state.remembered(self._name) if mine and not mine.is_first else None
+        known = state.known_messages(self._name) if mine and not mine.is_first else None
         told = known.ticket if known else None
         self._earlier = bool(told and carried and told.nonce != carried.nonce)
         self._known = None if self._earlier else known or self._unknown_run(carried)
@@ -75,7 +65,7 @@ class Messages:
         if self._mine and self._mine.is_first:
             self._state.messages.pop(self._name, None)
         elif self._mine:
-            self._remember(Remembered(self.ticket, self._until(), self._mine.number, holder))
+            self._remember(KnownMessages(self.ticket, self._until(), self._mine.number, holder))
 
     def refused(self, ticket: Ticket | None) -> None:
         """Note that this message goes back.
@@ -83,7 +73,7 @@ class Messages:
         An earlier message that was admitted did not end the task: this one would not exist.
         """
         if self._mine and not self._lives():
-            self._remember(Remembered(ticket, self._until()))
+            self._remember(KnownMessages(ticket, self._until()))
 
     def note_run(self) -> None:
         """A9: note the run of this very message, so that the release of its permit tells that it ended (R5)."""
@@ -105,13 +95,13 @@ class Messages:
         told = self._known.ticket if self._known else None
         return bool(self._carried and told and self._carried.place > told.place)
 
-    def _unknown_run(self, carried: Ticket | None) -> Remembered | None:
+    def _unknown_run(self, carried: Ticket | None) -> KnownMessages | None:
         """Return a record for a message that comes again while it runs; the first one of a task leaves none."""
         mine = self._mine
         if mine and mine.redelivered:
             for holder in sorted(self._state.at(self._name[0]).holders):
                 if holder.rpartition(":")[:2] == (mine.task_id, ":"):
-                    return Remembered(carried, self._until(), mine.number, holder)
+                    return KnownMessages(carried, self._until(), mine.number, holder)
         return None
 
     def _lives(self) -> bool:
@@ -121,7 +111,7 @@ class Messages:
     def _until(self) -> int:
         return self._state.now + microseconds(self._mine.remember_for if self._mine else 0)
 
-    def _remember(self, task: Remembered) -> None:
+    def _remember(self, task: KnownMessages) -> None:
         if not self._earlier:
             remember(self._state, self._name, task)
 
@@ -133,14 +123,14 @@ def note_end(state: MemoryState, resource: str, mine: MessageId | None, holder: 
     """
     if mine:
         name = resource, mine.task
-        known = state.remembered(name)
+        known = state.known_messages(name)
         if known and (known.admitted, known.holder) == (mine.number, holder):
             until = state.now + microseconds(mine.remember_for)
             remember(state, name, replace(known, until=until, ran=True))
 
 
-def remember(state: MemoryState, name: tuple[str, str], task: Remembered) -> None:
-    state.messages.pop(name, None)  # newest last: see MemoryState.remembered
+def remember(state: MemoryState, name: tuple[str, str], task: KnownMessages) -> None:
+    state.messages.pop(name, None)  # newest last: see MemoryState.known_messages
     state.messages[name] = task
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...core.permit import DeclaredLimit
     from ...core.ticket import Ticket
-    from .messages import Remembered
+    from .known_messages import KnownMessages
     from .stored_wait import StoredWait
 
 
@@ -34,7 +34,7 @@ class MemoryState:
 
     resources: dict[str, Resource] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)  # of operators
-    messages: dict[tuple[str, str], Remembered] = field(default_factory=dict)
+    messages: dict[tuple[str, str], KnownMessages] = field(default_factory=dict)
     sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
     rooms: dict[str, int | None] = field(default_factory=dict)  # how many grants each can use
     now: int = 0
@@ -75,7 +75,7 @@ class MemoryState:
         found.touched = self.now
         return found
 
-    def remembered(self, name: tuple[str, str]) -> Remembered | None:
+    def known_messages(self, name: tuple[str, str]) -> KnownMessages | None:
         """Return the record of a task's messages; delete expired records."""
         while self.messages and next(iter(self.messages.values())).until <= self.now:
             del self.messages[next(iter(self.messages))]

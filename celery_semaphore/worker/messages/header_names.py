@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.ticket import Ticket
 from ...task.protocols import Fields
-from ...task.running import PERMIT
+from ...task.request_permit import PERMIT
 from .ticket_header import TICKET
 
 # The main process adds these to the request that a pool process gets, which adds those from PERMIT on:

@@ -21,7 +21,7 @@ from ...core.saturation import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.call_options import refuse_misspelt
 from ...task.protocols import BoundTask
-from ...task.running import PERMIT
+from ...task.request_permit import PERMIT
 from ...task.signals import permit_acquired
 from ..limiter import Limiter, limiter_of
 from ..messages.header_names import FANOUT, OUTCOME, PENDING_RELEASE

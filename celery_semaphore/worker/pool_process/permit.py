@@ -9,7 +9,7 @@ from ...core.permit import Permit, Renewal
 from ...core.store import Store
 from ...errors import PermitLost, StoreUnavailable
 from ...task.protocols import TaskContext
-from ...task.running import PERMIT
+from ...task.request_permit import PERMIT
 
 
 class TaskPermit:

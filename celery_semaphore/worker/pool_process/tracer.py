@@ -15,8 +15,7 @@ from typing import Any
 
 from celery.app.task import Context
 
-from ...task.protocols import BoundTask
-from ...task.running import Trace
+from ...task.protocols import BoundTask, Trace
 from ..celery_internals import running_tasks
 from ..messages.header_names import OUTCOME
 from .gate import acquire_permit

@@ -10,7 +10,7 @@ from celery import Celery
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.task.call_options import KEY, WEIGHT
-from celery_semaphore.task.running import PERMIT
+from celery_semaphore.task.request_permit import PERMIT
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import INTERNAL, PENDING_RELEASE
 from celery_semaphore.worker.messages.ticket_header import TICKET
