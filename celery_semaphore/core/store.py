@@ -47,9 +47,10 @@ class Store(Protocol):
     """Keeps the holders of each resource, their leases, and its waiters.
 
     Each call happens at one instant on the server, by the server's clock, on all its claims: all or nothing. It may be
-    repeated after a lost answer and then gives the same answer. If the server does not answer in time, it raises
-    ``StoreUnavailable``; whether the call took effect is then unknown, and an ``acquire`` without an answer must be
-    followed by a ``release``.
+    repeated after a lost answer and then gives the same answer, but for the ``granted`` of a release, the messages of
+    ``take``, and whether a pause changed anything: those are told once. If the server does not answer in time, it
+    raises ``StoreUnavailable``; whether the call took effect is then unknown, and an ``acquire`` without an answer must
+    be followed by a ``release``.
     """
 
     epoch: int | None  # the newest one that this client, or its parent process, has seen
