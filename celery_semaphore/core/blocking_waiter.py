@@ -12,10 +12,10 @@ from .asker import WaitingCall, asker_of
 from .held_permits import held_permits_in
 from .names import new_name
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Wait
-from .saturation import too_heavy, usage
 from .session import HeldWait
 from .store import Store
 from .ticket import DEFAULT_PRIORITY, Ticket
+from .wait_policy import too_heavy, usage
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
-from .keeping import Keeping, Safety
-from .saturation import OnSaturated
+from .durability import Durability, Safety
+from .wait_policy import OnSaturated
 
 OWN_SERVER = "it is the broker's own server"
 NOT_OWN = "not known to be the broker's own server"
@@ -18,7 +18,7 @@ class BrokerFacts:
     """States what the decision must know of the broker that a worker consumes from."""
 
     server: str = (
-        ""  # its running server, as in ``Keeping``; empty if unknown, or if several may answer
+        ""  # its running server, as in ``Durability``; empty if unknown, or if several may answer
     )
     quorum: str = ""  # the name of a quorum queue; empty without one
 
@@ -63,15 +63,15 @@ class ParkingDecision:
         return f"waiting tasks are held by workers, not parked in {self.place}: {why}"
 
 
-def decided(keeping: Keeping, broker: BrokerFacts) -> ParkingDecision:
+def decided(durability: Durability, broker: BrokerFacts) -> ParkingDecision:
     """Return whether the store may keep messages."""
-    place, why, safety = keeping.place, keeping.why, keeping.safety
+    place, why, safety = durability.place, durability.why, durability.safety
     if safety is Safety.NEVER:
         return ParkingDecision(place, why, weaker=True)
     if safety is Safety.COMMITTED:
-        doubts = f", but {keeping.doubt}" if keeping.doubt else ""
-        return ParkingDecision(place, why + doubts, parks=True, weaker=bool(keeping.doubt))
-    if keeping.server and keeping.server == broker.server:
+        doubts = f", but {durability.doubt}" if durability.doubt else ""
+        return ParkingDecision(place, why + doubts, parks=True, weaker=bool(durability.doubt))
+    if durability.server and durability.server == broker.server:
         return ParkingDecision(place, OWN_SERVER, parks=True)
     if safety is Safety.LOGGED and not broker.quorum:
         return ParkingDecision(place, why, parks=True)
@@ -89,11 +89,11 @@ class ParkingRoom:
     memory: float = 0.8  # the part of the server's memory
     resume: float = 0.9  # parking goes on below this part of both, so that it does not flap
 
-    def shortage(self, keeping: Keeping, *, lacking: bool) -> str:
+    def shortage(self, durability: Durability, *, lacking: bool) -> str:
         """Return why the store has no room, empty if it has; ``lacking`` is whether it had none before."""
         part = self.resume if lacking else 1.0
-        if keeping.memory >= part * self.memory:
-            return f"{keeping.memory:.0%} of its maxmemory is used"
-        if keeping.parked >= part * self.most:
-            return f"it has {keeping.parked} parked tasks, and semaphore_park_max_waiting is {self.most}"
+        if durability.memory >= part * self.memory:
+            return f"{durability.memory:.0%} of its maxmemory is used"
+        if durability.parked >= part * self.most:
+            return f"it has {durability.parked} parked tasks, and semaphore_park_max_waiting is {self.most}"
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .keeping import Keeping
+from .durability import Durability
 from .permit import (
     Answer,
     Claim,
@@ -77,7 +77,7 @@ class Store(Protocol):
         that must not be used, ``StoreUnavailable`` for one that does not answer.
         """
 
-    def keeping(self, most: int) -> Keeping:
+    def durability(self, most: int) -> Durability:
         """Return how safe a parked message is now, and how many there are, counted up to ``most``.
 
         A worker asks once a minute, for the server's configuration may change while it runs. It must cost the same

@@ -16,7 +16,7 @@ from ..settings import Settings
 OPERATIONS = frozenset(
     {
         *("check", "attach", "renew", "release", "reap", "end", "promote", "take", "sent"),
-        *("ask", "sleep", "name", "keeping", "consume", "unconsumed", "brokers", "declare"),
+        *("ask", "sleep", "name", "durability", "consume", "unconsumed", "brokers", "declare"),
     }
 )
 

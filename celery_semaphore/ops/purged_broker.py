@@ -40,6 +40,6 @@ def _left(app: Any) -> str:
     try:
         settings = Settings.from_app(app)
         with closing(settings.open_store()) as store:
-            return store.keeping(settings.park_max_waiting).unpurged()
+            return store.durability(settings.park_max_waiting).unpurged()
     except SemaphoreError:  # the app has no store, or it does not answer: the purge itself is done
         return ""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.key import resource_name, semaphore_of
-from ..core.saturation import OnSaturated
 from ..core.store import Store
+from ..core.wait_policy import OnSaturated
 from ..settings import Settings
 from ..worker.messages.brokers import Brokers
 from ..worker.messages.parking_watch import ParkingWatch

@@ -13,8 +13,8 @@ from celery import Task
 from ..core.call import Call
 from ..core.limit import Limit
 from ..core.permit import Claim
-from ..core.saturation import OnSaturated, WaitPolicy
 from ..core.seconds import positive
+from ..core.wait_policy import OnSaturated, WaitPolicy
 from ..errors import ConfigurationError, SemaphoreError
 from .call_options import check_options
 from .converter import converter_of

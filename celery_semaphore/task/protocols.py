@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ..core.limit import Limit
     from ..core.permit import Claim
-    from ..core.saturation import OnSaturated, WaitPolicy
     from ..core.ticket import Ticket
+    from ..core.wait_policy import OnSaturated, WaitPolicy
     from ..errors import SemaphoreError
     from ..settings import Settings
 

@@ -9,7 +9,7 @@ from typing import Any
 from celery.app.routes import MapRoute
 from kombu.entity import Queue
 
-from ..core.saturation import OnSaturated
+from ..core.wait_policy import OnSaturated
 from ..errors import ConfigurationError
 from ..settings import Settings
 from ..task.misspelt import misspelt

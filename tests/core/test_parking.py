@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.keeping import Keeping, Safety, server_of
+from celery_semaphore.core.durability import Durability, Safety, server_of
 from celery_semaphore.core.parking import BrokerFacts, ParkingDecision, ParkingRoom, decided
-from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
+from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 
 OWN, OTHER = "run one", "run two"
 RABBIT, QUORUM = BrokerFacts(), BrokerFacts(quorum="jobs")
@@ -17,7 +17,7 @@ ROOM = ParkingRoom(1000)
 
 
 def decision(safety: Safety, broker: BrokerFacts, **more: Any) -> ParkingDecision:
-    return decided(Keeping("redis://here:1/0", safety, "as it says", **more), broker)
+    return decided(Durability("redis://here:1/0", safety, "as it says", **more), broker)
 
 
 @pytest.mark.parametrize(
@@ -90,17 +90,17 @@ def test_only_a_known_primary_is_a_server(run: str | None, role: str | None, ser
     ],
 )
 def test_a_store_is_not_filled_up(parked: int, memory: float, before: bool, lacks: bool) -> None:
-    keeping = Keeping("here", Safety.LOGGED, "", parked=parked, memory=memory)
-    assert bool(ROOM.shortage(keeping, lacking=before)) is lacks
+    durability = Durability("here", Safety.LOGGED, "", parked=parked, memory=memory)
+    assert bool(ROOM.shortage(durability, lacking=before)) is lacks
 
 
 def test_a_shortage_names_its_figures() -> None:
-    keeping = Keeping("here", Safety.LOGGED, "", parked=1234)
-    assert ROOM.shortage(keeping, lacking=False) == (
+    durability = Durability("here", Safety.LOGGED, "", parked=1234)
+    assert ROOM.shortage(durability, lacking=False) == (
         "it has 1234 parked tasks, and semaphore_park_max_waiting is 1000"
     )
-    keeping = replace(keeping, parked=0, memory=0.834)
-    assert ROOM.shortage(keeping, lacking=False) == "83% of its maxmemory is used"
+    durability = replace(durability, parked=0, memory=0.834)
+    assert ROOM.shortage(durability, lacking=False) == "83% of its maxmemory is used"
 
 
 @pytest.mark.parametrize(

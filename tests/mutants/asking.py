@@ -497,7 +497,7 @@ WORKERS = [
     asking(
         "a task that parks names a session",
         "its message is in the store, and nobody would send it",
-        "core/saturation",
+        "core/wait_policy",
         '        if kind is not Kind.REQUEUE:\n            session = ""\n',
         "",
         f"{SESSION}::test_a_task_that_parks_has_no_session",

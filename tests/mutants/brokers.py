@@ -158,7 +158,7 @@ SENDING = [
         "tasks are parked beside another broker's",
         "the store is safe enough",
         "parking_watch",
-        ".beside(self._brokers.own, others)",
+        "        decision = decision.beside(self._brokers.own, others)\n",
         "",
         f"{LIVE}::test_by_default_they_are_kept",
     ),

@@ -91,7 +91,7 @@ MUTANTS = (
     formats(
         "the number of a name has any length",
         "a sender outside may write any; a float has no such power of two",
-        "core/saturation",
+        "core/wait_policy",
         "2.0 ** min(before, DOUBLINGS)",
         "2.0**before",
         "test_what_only_a_newer_worker_can_run_comes_ever_more_slowly",

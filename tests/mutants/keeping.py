@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import Group
 
 DECIDED = "tests/core/test_parking.py"
-SERVER = "tests/stores/test_keeping.py"
+SERVER = "tests/stores/test_durability.py"
 WATCH = "tests/worker/messages/test_parking_watch.py"
 
 keeping = Group("keeping", "celery_semaphore")
@@ -16,15 +16,15 @@ MUTANTS = [
         "a server that evicts deletes waiting tasks; and memory ends with its process",
         "core/parking",
         "    if safety is Safety.NEVER:\n",
-        "    if safety is Safety.NEVER and keeping.server != broker.server:\n",
+        "    if safety is Safety.NEVER and durability.server != broker.server:\n",
         f"{DECIDED}::test_a_store_keeps_messages_if_it_is_as_safe_as_the_broker",
     ),
     keeping(
         "two servers that do not say which they are are one",
         "both are unknown",
         "core/parking",
-        "    if keeping.server and keeping.server == broker.server:\n",
-        "    if keeping.server == broker.server:\n",
+        "    if durability.server and durability.server == broker.server:\n",
+        "    if durability.server == broker.server:\n",
         f"{DECIDED}::test_a_store_keeps_messages_if_it_is_as_safe_as_the_broker",
     ),
     keeping(
@@ -46,7 +46,7 @@ MUTANTS = [
     keeping(
         "a replica is the server that it follows",
         "it has its data, but not its run; and it takes no writes",
-        "core/keeping",
+        "core/durability",
         'if run_id and role == "master"',
         "if run_id",
         f"{SERVER}::test_a_replica_is_no_server",
@@ -54,7 +54,7 @@ MUTANTS = [
     keeping(
         "an AOF that is switched on is written",
         "Redis would stop otherwise; but with appendfsync everysec it goes on",
-        "stores/redis/keeping",
+        "stores/redis/durability",
         '    if info.get("aof_last_write_status") != "ok":\n',
         "    if False:\n",
         f"{SERVER}::test_an_aof_that_cannot_be_written",
@@ -62,7 +62,7 @@ MUTANTS = [
     keeping(
         "a server behind sentinels is the broker's own",
         "it is today",
-        "stores/redis/keeping",
+        "stores/redis/durability",
         '        server="" if moves else server_of(',
         "        server=server_of(",
         f"{WATCH}::test_a_broker_behind_sentinels",
@@ -86,7 +86,7 @@ MUTANTS = [
     keeping(
         "a server that evicts was refused at the start",
         "its policy can change",
-        "stores/redis/keeping",
+        "stores/redis/durability",
         "    if policy is not None and evicts(policy):\n",
         "    if False:\n",
         f"{WATCH}::test_a_store_that_evicts_is_left",
@@ -94,10 +94,10 @@ MUTANTS = [
     keeping(
         "a PostgreSQL server commits",
         "the role may have synchronous_commit off",
-        "stores/postgresql/keeping",
+        "stores/postgresql/durability",
         '    waits = commit not in {None, "off"}\n',
         "    waits = True\n",
-        "tests/stores/postgresql/test_keeping.py",
+        "tests/stores/postgresql/test_durability.py",
     ),
     keeping(
         "what a worker found at its start holds",
@@ -158,7 +158,7 @@ MUTANTS = [
     keeping(
         "an attempt without a decision is parked",
         "it says wait; but the worker of an older release decides nothing, and has its message",
-        "core/saturation",
+        "core/wait_policy",
         "            parks = self.on_saturated is OnSaturated.PARK\n",
         "            parks = True\n",
         f"{DECIDED}::test_an_attempt_waits_as_its_worker_decided",

@@ -6,7 +6,7 @@ from .mutant import Group
 
 MISUSES = "tests/test_misuses.py"
 CALLS = "tests/task/test_call_options.py"
-SATURATION = "tests/core/test_saturation.py"
+SATURATION = "tests/core/test_wait_policy.py"
 WATCH = "tests/worker/messages/test_saturation_watch.py"
 INSPECTOR = "tests/ops/test_inspector.py"
 
@@ -88,7 +88,7 @@ MUTANTS = [
     misuse(
         "a delay of the store is an estimate",
         "it comes from its figures",
-        "core/saturation",
+        "core/wait_policy",
         "        if isclose(refusal.retry_after, guess, rel_tol=ALIKE):\n",
         "        if False:\n",
         f"{SATURATION}::test_an_estimate_needs_a_permit_that_was_released",

@@ -208,7 +208,7 @@ INTO_THE_STORE = [
     parking(
         "a refusal travels as its reason",
         "that is what an exception is made of",
-        "pool_process/refused",
+        "pool_process/refused_attempt",
         "super().__init__(attempt)",
         "super().__init__(attempt.reason)",
         f"{COPIES}::test_who_parks_says_so_and_for_how_long",

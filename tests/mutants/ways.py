@@ -216,7 +216,7 @@ AWAY = [
     worker(
         "a message that cannot be put back is returned",
         "another worker may do better; but a quorum queue drops it after a few deliveries",
-        "worker/messages/waiting",
+        "worker/messages/move_job",
         "        return tried_for < self.longest and not isinstance(error, Unroutable)\n",
         "        return False\n",
         f"{BROKER}::test_what_cannot_be_put_back_stays_in_hand",
@@ -224,7 +224,7 @@ AWAY = [
     worker(
         "a message without a way back is kept",
         "it is tried for ever, and does not run while its worker lives",
-        "worker/messages/waiting",
+        "worker/messages/move_job",
         "        return tried_for < self.longest and not isinstance(error, Unroutable)\n",
         "        return tried_for < self.longest\n",
         f"{SCHEDULER}::test_a_message_is_kept_unless_it_has_no_way_back",
@@ -232,7 +232,7 @@ AWAY = [
     worker(
         "a message is kept however long it takes",
         "RabbitMQ ends the channel after its consumer_timeout, and Celery the worker",
-        "worker/messages/waiting",
+        "worker/messages/move_job",
         "        return tried_for < self.longest and not isinstance(error, Unroutable)\n",
         "        return not isinstance(error, Unroutable)\n",
         f"{SCHEDULER}::test_a_message_is_kept_unless_it_has_no_way_back",

@@ -6,7 +6,7 @@ import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
-from celery_semaphore.core.saturation import usage
+from celery_semaphore.core.wait_policy import usage
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.stores.options import StoreOptions

@@ -41,9 +41,9 @@ from ..options import DEFAULTS, StoreOptions
 from .acquisition import Acquisition
 from .ask import ask
 from .attach import attach
+from .durability import durability_of
 from .facts import LOST, about
 from .handing_on import hand_on
-from .keeping import keeping_of
 from .name import name as name_waits
 from .newer import release_in_newer, renewed_in_newer
 from .outbox import sent, take
@@ -57,8 +57,8 @@ from .view import view
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from ...core.durability import Durability
     from ...core.facts import StoreFacts
-    from ...core.keeping import Keeping
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
 
@@ -99,9 +99,9 @@ class MemoryStore(BringsDurations):
     def about(self) -> StoreFacts:
         return about(self._state.epoch.lease)
 
-    def keeping(self, most: int) -> Keeping:
+    def durability(self, most: int) -> Durability:
         with self._lock:
-            return keeping_of(self._state, most)
+            return durability_of(self._state, most)
 
     def acquire(
         self,

@@ -43,10 +43,10 @@ from . import answers
 from .answers import texts
 from .connection import Composite, passed_over_if_busy
 from .consumed_queues import ConsumedQueues
+from .durability import durability_of
 from .facts import facts_of
 from .health import examine
 from .index import Index
-from .keeping import keeping_of
 from .link import Link
 from .names import stored
 from .questions import acquisition, brought_by, columns, published
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ...core.durability import Durability
     from ...core.facts import StoreFacts
-    from ...core.keeping import Keeping
     from ...core.session import HeldWait
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
@@ -112,8 +112,8 @@ class PostgresStore(BringsDurations):
     def about(self) -> StoreFacts:
         return self._link.ask(partial(facts_of, place=self._place))
 
-    def keeping(self, most: int) -> Keeping:
-        return self._link.ask(partial(keeping_of, place=self._place, most=most))
+    def durability(self, most: int) -> Durability:
+        return self._link.ask(partial(durability_of, place=self._place, most=most))
 
     def acquire(
         self,

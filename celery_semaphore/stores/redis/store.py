@@ -40,11 +40,11 @@ from ..processes import ThisProcess, by_format
 from . import answers, scripts
 from .connection import pack
 from .consumed_queues import ConsumedQueues
+from .durability import durability_of
 from .facts import durations_of, facts_of, format_of
 from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
-from .keeping import keeping_of
 from .keys import Keys
 from .questions import brought_by, waiting
 from .renewals import Renewer, figures_of
@@ -55,8 +55,8 @@ from .totals import totals
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from ...core.durability import Durability
     from ...core.facts import StoreFacts
-    from ...core.keeping import Keeping
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
@@ -104,9 +104,9 @@ class RedisStore(BringsDurations):
     def about(self) -> StoreFacts:
         return self._link.ask(partial(facts_of, epoch=self._keys.common("epoch")))
 
-    def keeping(self, most: int) -> Keeping:  # noqa: ARG002 - it counts all of them in one step
+    def durability(self, most: int) -> Durability:  # noqa: ARG002 - it counts all of them in one step
         names = self._keys.common("names")
-        return self._link.ask(partial(keeping_of, names=names, moves=self._link.seeks))
+        return self._link.ask(partial(durability_of, names=names, moves=self._link.seeks))
 
     def acquire(
         self,

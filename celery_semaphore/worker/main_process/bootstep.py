@@ -15,7 +15,7 @@ from kombu.asynchronous import Hub
 from kombu.common import ignore_errors
 
 from ...core.names import ProcessName
-from ...core.saturation import OnSaturated
+from ...core.wait_policy import OnSaturated
 from ...errors import StoreUnavailable
 from ...task.celery_types import Consumer
 from ...task.unlimited import refuse_unlimited
@@ -286,7 +286,7 @@ def _check_store(limiter: Limiter, *, parks: bool) -> None:
         store = limiter.process.measured
         for warning in store.check(parks=parks):
             logger.warning(warning)
-        logger.info("permits are kept in %s", store.keeping(0).place)
+        logger.info("permits are kept in %s", store.durability(0).place)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.
         store.reap()

@@ -48,9 +48,9 @@ from ...core.events import (
 )
 from ...core.once import Once
 from ...core.permit import Kind, Reason
-from ...core.saturation import OnSaturated
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
+from ...core.wait_policy import OnSaturated
 from ...errors import PermitLost, SemaphoreError
 from ..keeping.kept_message import CannotKeep, KeptMessage
 from ..keeping.redis_redelivery import leave_to_broker
@@ -78,7 +78,7 @@ from ..messages.ticket_header import (
 )
 from ..permits.process import is_gone
 from ..pool_process.destination import Destination
-from ..pool_process.refused import Failure, Refused, RefusedAttempt
+from ..pool_process.refused_attempt import Failure, Refused, RefusedAttempt
 from .events import SATURATED, EventsMixin
 
 logger = logging.getLogger(__name__)

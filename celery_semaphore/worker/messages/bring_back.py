@@ -15,10 +15,10 @@ from ...core.store import Outgoing, Store
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
 from .hourly_warnings import HourlyWarnings
+from .move_job import Announce, ignore
 from .parked import Parked, unpacked
 from .publisher import Publisher, Returned
 from .ticket_header import sent_back
-from .waiting import Announce, ignore
 
 logger = logging.getLogger(__name__)
 _warnings = HourlyWarnings(logger)

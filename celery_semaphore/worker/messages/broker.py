@@ -9,7 +9,7 @@ from typing import Any
 from celery import Celery
 from kombu.utils.url import parse_url
 
-from ...core.keeping import server_of
+from ...core.durability import server_of
 from ...core.parking import BrokerFacts
 
 ANSWER_S = 2.0  # for each answer of the broker about its server

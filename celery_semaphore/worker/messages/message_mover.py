@@ -16,11 +16,11 @@ from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
 from .emptier import Emptier
 from .job import CannotPark
+from .move_job import Announce, ignore
 from .park import Park
 from .publisher import Publisher
 from .put_back import PutBack
 from .scheduler import Scheduler
-from .waiting import Announce, ignore
 
 
 class MessageMover:

@@ -14,9 +14,9 @@ from ...core.ticket import Ticket
 from ...errors import SemaphoreError
 from ...task.protocols import TaskRequest
 from .job import CannotPark
+from .move_job import Announce, MoveJob, ignore
 from .parked import packed
 from .parking_watch import OversizedMessage
-from .waiting import Announce, MoveJob, ignore
 
 
 @dataclass(eq=False)

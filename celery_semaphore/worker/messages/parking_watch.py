@@ -25,8 +25,8 @@ from ...core.parking import (
     ParkingRoom,
     decided,
 )
-from ...core.saturation import OnSaturated
 from ...core.store import Store
+from ...core.wait_policy import OnSaturated
 from ...errors import SemaphoreError, StoreFull, StoreUnavailable
 from ...settings import Settings
 from .broker import facts_of_broker
@@ -114,16 +114,17 @@ class ParkingWatch:
     def _look(self, *, asks: bool) -> None:
         store, before = self._store(), self.decision
         try:
-            keeping = store.keeping(self._settings.park_max_waiting)
+            durability = store.durability(self._settings.park_max_waiting)
             others = self._brokers.others(consumes=self._consumes)
         except StoreUnavailable as error:
             self.decision, self._sure = replace(before, parks=False, why=error.reason), False
             return
         if asks:
             self._facts = self._broker()
-        self._left = keeping.unpurged()
-        shortage = self._room.shortage(keeping, lacking=bool(before.shortage))
-        decision = decided(keeping, self._facts or BrokerFacts()).beside(self._brokers.own, others)
+        self._left = durability.unpurged()
+        shortage = self._room.shortage(durability, lacking=bool(before.shortage))
+        decision = decided(durability, self._facts or BrokerFacts())
+        decision = decision.beside(self._brokers.own, others)
         self.decision = replace(decision, shortage=shortage)
         self._sure = self._facts is not None
         self._epoch, self._looked_at = store.epoch, time.monotonic()

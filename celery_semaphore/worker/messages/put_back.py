@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from ...core.events import MessagePutBackEvent
 from ...core.ticket import Ticket
 from ...task.protocols import TaskRequest
+from .move_job import Announce, MoveJob, ignore
 from .publisher import Publisher
 from .ticket_header import TICKET, sent_back
-from .waiting import Announce, MoveJob, ignore
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ...core.permit import Reason
-from ...core.saturation import OnSaturated
+from ...core.wait_policy import OnSaturated
 
 
 class Destination(StrEnum):

@@ -15,7 +15,7 @@ from ...core.asker import asker_of
 from ...core.blocking_waiter import BlockingWaiter
 from ...core.event_loop import is_in_event_loop
 from ...core.permit import Claim, Permit, Reason, Refusal
-from ...core.saturation import OnSaturated, WaitPolicy
+from ...core.wait_policy import OnSaturated, WaitPolicy
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...task.protocols import BoundTask
 from ..limiter import Limiter

@@ -17,7 +17,7 @@ from typing import Any
 from ...core.events import PermitAcquiredEvent
 from ...core.formats import NewerFormat, check_format
 from ...core.permit import Answer, Claim, OtherClaims, Permit, Refusal
-from ...core.saturation import WaitPolicy
+from ...core.wait_policy import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.call_options import refuse_misspelt
 from ...task.protocols import BoundTask
@@ -33,7 +33,7 @@ from .pending_release import PendingRelease
 from .permit import TaskPermit, permit_of
 from .postrun import watch_ends
 from .refusal import refusal_of, unanswered, unreadable
-from .refused import Refused
+from .refused_attempt import Refused
 from .result import tell_started, tell_waiting
 from .tracing import put_on_span
 

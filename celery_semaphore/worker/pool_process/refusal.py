@@ -8,7 +8,7 @@ from shlex import quote
 
 from ...core.formats import NewerFormat
 from ...core.permit import Claim, Reason, Refusal
-from ...core.saturation import WaitPolicy, too_heavy, usage
+from ...core.wait_policy import WaitPolicy, too_heavy, usage
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief
 from ...task.protocols import BoundTask
@@ -16,7 +16,7 @@ from ...task.signals import task_saturated
 from ..messages.headers import Headers
 from ..messages.hourly_warnings import HourlyWarnings
 from .destination import Destination, Unasked, destination
-from .refused import Failure, Refused, RefusedAttempt
+from .refused_attempt import Failure, Refused, RefusedAttempt
 from .result import tell_dropped
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from ..celery_internals import running_tasks
 from ..messages.header_names import OUTCOME
 from .gate import acquire_permit
 from .postrun import release_unreleased
-from .refused import Refused
+from .refused_attempt import Refused
 
 logger = logging.getLogger(__name__)
 

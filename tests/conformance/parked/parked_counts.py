@@ -15,7 +15,7 @@ MANY = 1000
 
 
 def count(store: Store, most: int = MANY) -> int:
-    return store.keeping(most).parked
+    return store.durability(most).parked
 
 
 class ParkedCounts(Suite):

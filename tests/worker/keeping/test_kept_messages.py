@@ -29,7 +29,7 @@ from celery_semaphore.worker.keeping.timetable import OLD_ENTRIES
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.pool_process.destination import Destination
-from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
+from celery_semaphore.worker.pool_process.refused_attempt import Refused, RefusedAttempt
 
 from ..requests import kept_for, limited, request_of
 

@@ -10,9 +10,9 @@ import pytest
 from celery.worker import state
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
-from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions

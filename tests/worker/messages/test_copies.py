@@ -23,7 +23,7 @@ from celery_semaphore.worker.messages.header_names import HOLDER, SESSION
 from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.pool_process import postrun
 from celery_semaphore.worker.pool_process.destination import Destination, Unasked
-from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
+from celery_semaphore.worker.pool_process.refused_attempt import Refused, RefusedAttempt
 from tests.support.process import wait_until
 
 from ..requests import SENT, delivered, limited, request_of

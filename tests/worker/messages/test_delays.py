@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from celery_semaphore.core.permit import Claim, Reason, Refusal
-from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
+from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.worker.pool_process.refusal import refusal_of
-from celery_semaphore.worker.pool_process.refused import Refused
+from celery_semaphore.worker.pool_process.refused_attempt import Refused
 from tests.support.process import wait_until
 
 from ..conftest import Site

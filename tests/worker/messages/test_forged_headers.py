@@ -16,7 +16,7 @@ from celery_semaphore.worker.messages.header_names import INTERNAL, PENDING_RELE
 from celery_semaphore.worker.messages.ticket_header import TICKET
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process import postrun
-from celery_semaphore.worker.pool_process.refused import Refused
+from celery_semaphore.worker.pool_process.refused_attempt import Refused
 
 from ..brokers import EITHER
 from ..conftest import Site

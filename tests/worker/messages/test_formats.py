@@ -21,7 +21,7 @@ from celery_semaphore.worker.messages.parked import packed, unpacked
 from celery_semaphore.worker.messages.ticket_header import TICKET, Carried, sent_back
 from celery_semaphore.worker.pool_process import refusal
 from celery_semaphore.worker.pool_process.destination import Destination
-from celery_semaphore.worker.pool_process.refused import Refused
+from celery_semaphore.worker.pool_process.refused_attempt import Refused
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 

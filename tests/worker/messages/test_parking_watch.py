@@ -12,10 +12,10 @@ import pytest
 from celery import Celery
 from kombu import Queue
 
-from celery_semaphore.core.keeping import Keeping, Safety
+from celery_semaphore.core.durability import Durability, Safety
 from celery_semaphore.core.parking import BrokerFacts
-from celery_semaphore.core.saturation import OnSaturated
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait_policy import OnSaturated
 from celery_semaphore.errors import SemaphoreError, StoreFull, StoreUnavailable
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
@@ -270,7 +270,7 @@ def test_a_broker_without_a_connection_is_not_asked(
         return BrokerFacts(server=server[0])  # or raises: it is away
 
     monkeypatch.setattr(parking_watch, "facts_of_broker", facts)
-    kept.says = Keeping("here", Safety.UNTOLD, "it writes no AOF", server="run 1")
+    kept.says = Durability("here", Safety.UNTOLD, "it writes no AOF", server="run 1")
     made = ParkingWatch(
         app,
         settings,
@@ -299,10 +299,10 @@ class Kept(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.says: Keeping | Exception = Keeping("here", Safety.LOGGED, "it writes an AOF")
+        self.says: Durability | Exception = Durability("here", Safety.LOGGED, "it writes an AOF")
         self.asked = 0
 
-    def keeping(self, most: int) -> Keeping:
+    def durability(self, most: int) -> Durability:
         self.asked += 1
         if isinstance(self.says, Exception):
             raise self.says
@@ -344,7 +344,7 @@ def test_it_looks_once_a_minute(following: ParkingWatch, kept: Kept, clock: list
 
 def test_it_looks_when_another_server_answers(following: ParkingWatch, kept: Kept) -> None:
     kept.epoch = 8
-    kept.says = Keeping("there", Safety.UNTOLD, "it writes no AOF")
+    kept.says = Durability("there", Safety.UNTOLD, "it writes no AOF")
     following.sweep()
     assert not following.decision.parks
     following.sweep()
@@ -413,7 +413,7 @@ def test_what_keeps_less_is_a_warning(
     following: ParkingWatch, kept: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:
     said(caplog)
-    kept.says = Keeping("there", Safety.COMMITTED, "it commits", doubt="its fsync is off")
+    kept.says = Durability("there", Safety.COMMITTED, "it commits", doubt="its fsync is off")
     following.decide_again()
     assert said(caplog) == [
         (logging.WARNING, PARKED.format("there", "it commits, but its fsync is off"))
@@ -436,7 +436,7 @@ def test_a_purged_broker_does_not_have_what_is_parked(
 ) -> None:
     app = Celery("purges", broker="memory://", set_as_current=False)
     app.conf.semaphore_url = "memory://"
-    kept.says = Keeping("here", Safety.LOGGED, "it writes an AOF", parked=parked)
+    kept.says = Durability("here", Safety.LOGGED, "it writes an AOF", parked=parked)
     watching(app, lambda: kept).begin(waits=False, purged=purged)
     lines = [line for _, line in said(caplog)]
     assert len(lines) == bool(purged and parked)

@@ -1,6 +1,6 @@
 """A process dies between two steps of parking: nobody who waits is lost or runs twice, no permit leaks.
 
-The rows are those of the table in ``worker/messages/waiting.py``.
+The rows are those of the table in ``worker/messages/move_job.py``.
 """
 
 from __future__ import annotations

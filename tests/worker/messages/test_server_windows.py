@@ -1,7 +1,7 @@
 """A server dies between two steps of parking, and is back with its data: no waiting task is lost or runs twice.
 
 It is killed while the worker stands at the step. The worker lives on, and finds out by its next command. The rows are
-those of the table in ``worker/messages/waiting.py``, by default: ``on_saturated="wait"``.
+those of the table in ``worker/messages/move_job.py``, by default: ``on_saturated="wait"``.
 """
 
 from __future__ import annotations

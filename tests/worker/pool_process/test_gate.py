@@ -15,7 +15,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import EPOCH, HOLDER, KEPT_TICKET
-from celery_semaphore.worker.pool_process.refused import Refused
+from celery_semaphore.worker.pool_process.refused_attempt import Refused
 from tests.worker.main_process.test_request import request_dict
 from tests.worker.requests import delivered, limited
 

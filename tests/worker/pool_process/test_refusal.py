@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.permit import Claim, Reason, Refusal
-from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.errors import SemaphoreSaturated
 from celery_semaphore.worker.messages.hourly_warnings import HourlyWarnings
 from celery_semaphore.worker.pool_process import refusal
 from celery_semaphore.worker.pool_process.destination import Destination
-from celery_semaphore.worker.pool_process.refused import Refused, RefusedAttempt
+from celery_semaphore.worker.pool_process.refused_attempt import Refused, RefusedAttempt
 
 TASK: Any = SimpleNamespace(name="t", request=SimpleNamespace(id="x", is_eager=True))
 TICKET = Ticket("x:1", 0, 7)

@@ -14,7 +14,7 @@ from celery_semaphore.core.permit import Claim, Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back
-from celery_semaphore.worker.pool_process.refused import Refused
+from celery_semaphore.worker.pool_process.refused_attempt import Refused
 from celery_semaphore.worker.pool_process.result import can_track
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer

@@ -16,7 +16,7 @@ class Safety(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Durability:
     """States how a store keeps messages; no field has a password."""
 
     place: str  # where it was reached

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from celery_semaphore.core.keeping import Safety
+from celery_semaphore.core.durability import Safety
 from tests.support.postgres import PostgresServer
 from tests.support.rights import USER, as_role
 
@@ -12,7 +12,7 @@ from .conftest import OpenAt
 
 
 def test_it_commits(server: PostgresServer, open_at: OpenAt) -> None:
-    found = open_at(server.url).keeping(10)
+    found = open_at(server.url).durability(10)
     assert found.safety is Safety.COMMITTED
     assert found.place.startswith(f"PostgreSQL at 127.0.0.1:{server.port}/postgres")
 
@@ -28,9 +28,9 @@ def test_as_the_role_commits_that_the_store_connects_with(
     url = as_role(server)
     server.run(f"ALTER ROLE {USER} SET synchronous_commit = {commit}")
     try:
-        found = open_at(url).keeping(10)
+        found = open_at(url).durability(10)
         assert found.safety is safety
         assert (found.why == "its synchronous_commit is off") is (commit == "off")
-        assert open_at(server.url).keeping(10).safety is Safety.COMMITTED
+        assert open_at(server.url).durability(10).safety is Safety.COMMITTED
     finally:
         server.run(f"ALTER ROLE {USER} RESET synchronous_commit")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.keeping import Keeping, Safety
+from ...core.durability import Durability, Safety
 from .connection import Connection
 from .schema import SchemaName
 
@@ -14,13 +14,13 @@ SELECT pg_catalog.current_setting('synchronous_commit', true),
 """
 
 
-def keeping_of(connection: Connection, place: SchemaName, most: int) -> Keeping:
+def durability_of(connection: Connection, place: SchemaName, most: int) -> Durability:
     """Return how safe messages are for the role and the database of this connection."""
     ((commit, fsync, parked),) = connection.query(
         _ASKED.format(waiter=place.named("waiter")), [most]
     )
     waits = commit not in {None, "off"}
-    return Keeping(
+    return Durability(
         place=f"PostgreSQL at {connection.address}",
         safety=Safety.COMMITTED if waits else Safety.UNTOLD,
         why="it commits them to its disk" if waits else "its synchronous_commit is off",

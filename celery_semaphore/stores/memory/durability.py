@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.keeping import Keeping, Safety
+from ...core.durability import Durability, Safety
 
 if TYPE_CHECKING:
     from .state import MemoryState
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 OF_ONE_PROCESS = "it ends with this process"
 
 
-def keeping_of(state: MemoryState, most: int) -> Keeping:
+def durability_of(state: MemoryState, most: int) -> Durability:
     waits = [wait for at in state.resources.values() for wait in at.tickets.values()]
     parked = sum(wait.payload is not None for wait in waits)
-    return Keeping("memory://", Safety.NEVER, OF_ONE_PROCESS, parked=min(parked, most))
+    return Durability("memory://", Safety.NEVER, OF_ONE_PROCESS, parked=min(parked, most))

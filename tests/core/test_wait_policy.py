@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from celery_semaphore.core.permit import Claim, Permit, Reason, Refusal, Wait
-from celery_semaphore.core.saturation import OnSaturated, WaitPolicy
+from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import redis
 
-from ...core.keeping import Keeping, Safety, server_of
+from ...core.durability import Durability, Safety, server_of
 from .connection import plain
 from .health import evicts, info_of, policy_of
 
 APPENDS = "it writes an AOF"
 
 
-def keeping_of(connection: Any, names: str, *, moves: bool) -> Keeping:
+def durability_of(connection: Any, names: str, *, moves: bool) -> Durability:
     """Return how safe messages are behind this connection.
 
     ``names`` is the key with the names of all parked messages. ``moves`` says that another server may answer at this
@@ -21,7 +21,7 @@ def keeping_of(connection: Any, names: str, *, moves: bool) -> Keeping:
     """
     info = info_of(connection)
     safety, why = _safety(connection, info)
-    return Keeping(
+    return Durability(
         place=_place(connection),
         safety=safety,
         why=why,
