@@ -53,13 +53,19 @@ def acknowledge_and_tell(self: Request) -> None:
     get_logger(__name__).info("acknowledged %s at %.3f", self.id, time.monotonic())
 
 
-stop = SemaphoreConsumerStep.stop
+stop, shutdown = SemaphoreConsumerStep.stop, SemaphoreConsumerStep.shutdown
 
 
 def stop_and_tell(self: SemaphoreConsumerStep, c: Any) -> None:
     """Tell the judge since when our step is at it: Celery may have taken most of the time that a shutdown has."""
     get_logger(__name__).info("our step stops at %.3f", time.monotonic())
     stop(self, c)
+
+
+def shut_down_and_tell(self: SemaphoreConsumerStep, _c: Any) -> None:
+    """Tell it likewise: between the two Celery ends its pool, which may take as long."""
+    get_logger(__name__).info("our step shuts down at %.3f", time.monotonic())
+    shutdown(self, _c)
 
 
 for acks, options in (("early", {}), ("late", LATE)):
@@ -77,6 +83,7 @@ for acks, options in (("early", {}), ("late", LATE)):
 faults.log_noted()
 Request.acknowledge = acknowledge_and_tell
 SemaphoreConsumerStep.stop = stop_and_tell  # type: ignore[method-assign]
+SemaphoreConsumerStep.shutdown = shut_down_and_tell  # type: ignore[method-assign]
 # Seconds that a process waits at its end until its last result was read, which for a task that Celery forgot
 # at a warm shutdown never happens: 1, not 30.
 pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 10

@@ -11,8 +11,8 @@ from celery_semaphore.worker.main_process.bootstep import COLD_ANSWER_S, COLD_FL
 from .fleet import END_TIMEOUT_S, Life
 
 FRAME = re.compile(r'File "(\S+)", line (\d+),? in (\w+)')
-STOPS = re.compile(r"our step stops at (\S+)")  # said by the soak's app
-STEP_S = COLD_ANSWER_S + COLD_FLUSH_S  # that our step may take in a cold shutdown
+BEGINS = re.compile(r"our step (?:stops|shuts down) at (\S+)")  # said by the soak's app
+STEP_S = COLD_ANSWER_S + COLD_FLUSH_S  # that each part of our step may take in a cold shutdown
 
 
 def stuck_in_ours(logs: Iterable[tuple[Life, str]]) -> Iterator[str]:
@@ -29,11 +29,11 @@ def stuck_in_ours(logs: Iterable[tuple[Life, str]]) -> Iterator[str]:
 
 def was_cut_short(life: Life, log: str) -> bool:
     """Tell whether our step had less time than it may take, for Celery had used up the supervisor's patience."""
-    stops = STOPS.findall(log)
+    begins = BEGINS.findall(log)
     since = life.cold or life.told  # the supervisor's patience begins with its last word
-    if since is None or not stops:
+    if since is None or not begins:
         return False
-    return since + END_TIMEOUT_S - float(stops[-1]) < STEP_S
+    return since + END_TIMEOUT_S - float(begins[-1]) < STEP_S
 
 
 def hung_as(life: Life, log: str) -> str:

@@ -239,18 +239,19 @@ def test_a_worker_that_hangs_in_what_celery_does_by_itself() -> None:
     assert is_ours(hangs_in(waits + FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_ended")))
 
 
+@pytest.mark.parametrize("part", ["stops", "shuts down"])
 @pytest.mark.parametrize(
     ("way", "had", "faults"),
     [("QUIT", STEP_S - 0.1, 0), ("QUIT", STEP_S + 0.1, 1), ("QUIT", None, 1), ("TERM", 0.1, 1)],
 )
 def test_a_worker_whose_shutdown_was_used_up_before_our_step(
-    way: str, had: float | None, faults: int
+    part: str, way: str, had: float | None, faults: int
 ) -> None:
     """Its handler of QUIT waits for the broker, for the pool, and its control for the broker once more: 15 s in all."""
     one = life(way, told=90.0, cold=None if way == "TERM" else 100.0, hung=True)
-    stops = f"our step stops at {100.0 + END_TIMEOUT_S - had}\n" if had else ""
+    begins = f"our step {part} at {100.0 + END_TIMEOUT_S - had}\n" if had else ""
     frames = FRAME("celery_semaphore/worker/messages/scheduler.py", "", "flush")
-    log = f"{stops}Current thread 2 (most recent call first):\n{frames}"
+    log = f"our step stops at 100.5\n{begins}Current thread 2 (most recent call first):\n{frames}"
     assert len(list(stuck_in_ours([(one, log)]))) == faults
     assert ("cut short" in hung_as(one, log)) == (not faults or way == "TERM")
 
