@@ -347,7 +347,7 @@ RENEWALS = [
         "a renewal keeps the old end",
         "who renews is told yes, and nothing is extended",
         "renew",
-        "permits.write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, claim.restored)",
+        "permits.write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, lately and claim.restored)",
         "permits.write(claim.at, one.holder, claim.weight, one.permit, one.permit.since + LEASE, claim.restored)",
     ),
     lua(

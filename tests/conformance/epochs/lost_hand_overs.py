@@ -116,6 +116,21 @@ class LostHandOvers(HandedOver):
         self.remember(store)()  # the next epoch remembers the restored permit like all others
         assert store.renew(order) == dict.fromkeys("abce", Renewal.OK)
 
+    def test_nor_does_an_operators_limit_set_long_before(self, store: Store, clock: Clock) -> None:
+        """Lower it below what runs, for hours: at a restart that loses nothing all of it goes on."""
+        permits = [admitted(store, claim(3), holder) for holder in "abc"]
+        store.set_limit(1, "api")
+        for _ in range(12):
+            clock.advance(LEASE / 3)
+            assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+        for _ in range(2):
+            self.remember(store)()
+            assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+        assert why(store, claim(3), "x") is Reason.RECOVERING
+        clock.advance(GRACE)
+        assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+        assert why(store, claim(3), "x") is Reason.SATURATED
+
     def test_a_limit_lowered_before_takes_nothing_from_what_a_grant_became(
         self, store: Store
     ) -> None:
