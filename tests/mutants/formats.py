@@ -49,6 +49,14 @@ MUTANTS = (
         "test_a_message_with_a_newer_header_waits",
     ),
     formats(
+        "a store of a newer format is out of reach",
+        "it refuses this release",
+        "main_process/bootstep",
+        "        with suppress(NewerFormat):  # the check has warned of it\n",
+        "        with suppress():\n",
+        "test_a_store_of_a_newer_format",
+    ),
+    formats(
         "what was put back forgets how it came",
         "the refusal has the ticket",
         "messages/put_back",

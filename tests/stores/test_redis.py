@@ -399,11 +399,14 @@ class TestFormat:
             if restarted:
                 client.hset(self.RECORD, "run_id", "another")
             before = client.hgetall(self.RECORD)
-            with pytest.raises(StoreUnavailable):
-                store.acquire(claim(), "b")
-            store.renew([permit])
-            store.release("a", claim())
-            store.reap()
+            for call in (
+                lambda: store.acquire(claim(), "b"),
+                lambda: store.renew([permit]),
+                lambda: store.release("a", claim()),
+                store.reap,
+            ):
+                with pytest.raises(StoreUnavailable):
+                    call()
             assert client.hgetall(self.RECORD) == before
 
 
