@@ -139,6 +139,13 @@ LOST_HAND_OVERS = [
         "LEASE_END, claim.restored)",
     ),
     lua(
+        "what was restored is as good as all others though the dead are spared",
+        "a lease is over",
+        "renew",
+        "permits_ended_by < grace_until + slowest",
+        "now < grace_until + slowest",
+    ),
+    lua(
         "the next epoch forgets that a permit was put back",
         "all that it begins with was admitted once; but this one in the place of the dead",
         "_records",
@@ -220,8 +227,15 @@ LOST_HAND_OVERS = [
         "put back once is put back for ever",
         "the next epoch needs no other account",
         "v1/renew.sql",
-        "    IF _m.now < _m.grace_until + _m.slowest THEN -- A21",
+        "    IF _m.permits_ended_by < _m.grace_until + _m.slowest THEN -- A21",
         "    IF true THEN",
+    ),
+    postgresql(
+        "what was restored is as good as all others though the dead are spared",
+        "a lease is over",
+        "v1/renew.sql",
+        "_m.permits_ended_by < _m.grace_until + _m.slowest",
+        "_m.now < _m.grace_until + _m.slowest",
     ),
     postgresql(
         "the next epoch forgets that a permit was put back",
@@ -275,6 +289,13 @@ LOST_HAND_OVERS = [
         "renew",
         "for name in names if lately and not",
         "for name in names if not",
+    ),
+    memory(
+        "what was restored is as good as all others though the dead are spared",
+        "a lease is over",
+        "renew",
+        "ended_by = state.epoch.permits_ended_by(state.now)",
+        "ended_by = state.now",
     ),
     memory(
         "the next epoch forgets that a permit was put back",

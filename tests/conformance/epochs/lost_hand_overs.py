@@ -11,7 +11,7 @@ from celery_semaphore.core.permit import Kind, Reason, Renewal
 from tests.conformance.acquisition import admitted, came_back, claim, parked, why
 from tests.conformance.epochs.handed_over import HandedOver, names
 from tests.conformance.grants import released
-from tests.conformance.suite import GRACE, LEASE
+from tests.conformance.suite import GRACE, LEASE, UsedClock
 
 if TYPE_CHECKING:
     from celery_semaphore.core.store import Store
@@ -61,6 +61,15 @@ class LostHandOvers(HandedOver):
         store.renew([living])
         clock.advance(GRACE)
         assert store.renew([dead]) == {"a": Renewal.LOST}
+
+    def test_nor_after_a_silence_that_spared_it(self, store: Store, clock: UsedClock) -> None:
+        """Let it last until what was restored a lease ago is as good as all others."""
+        dead, living = self.handed_over(store)
+        store.renew([living])
+        clock.advance(GRACE)
+        store.renew([living])
+        clock.pass_in_silence(1.5 * LEASE)
+        assert store.renew([living, dead]) == {"b": Renewal.OK, "a": Renewal.LOST}
 
     def test_nor_by_acquiring_again(self, store: Store) -> None:
         _, living = self.handed_over(store)

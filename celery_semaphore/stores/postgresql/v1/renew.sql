@@ -57,7 +57,7 @@ BEGIN
             RETURN 'lost';
         END IF;
     END IF;
-    IF _m.now < _m.grace_until + _m.slowest THEN -- A21
+    IF _m.permits_ended_by < _m.grace_until + _m.slowest THEN -- A21
         FOR n IN 1..cardinality(_p.resources) LOOP
             restored[n] := NOT EXISTS (
                 SELECT FROM celery_semaphore.permit AS p

@@ -16,7 +16,7 @@ end
 
 local function extend(one)
     even_if_full()
-    local lately = now < grace_until + slowest -- A21
+    local lately = permits_ended_by < grace_until + slowest -- A21
     for _, claim in ipairs(one.claims) do
         permits.write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, lately and claim.restored)
         index.mark_in_use(claim.at)
