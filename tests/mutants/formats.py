@@ -5,6 +5,7 @@ from __future__ import annotations
 from .mutant import Mutant
 
 FORMATS = "tests/worker/messages/test_formats.py"
+GATE = "tests/worker/pool_process/test_gate.py"
 
 
 def formats(name: str, why: str, file: str, text: str, instead: str, *tests: str) -> Mutant:
@@ -47,6 +48,30 @@ MUTANTS = (
         'check_format("its header", headers.format)',
         'check_format("its header", 0)',
         "test_a_message_with_a_newer_header_waits",
+    ),
+    formats(
+        "a store of a newer format is out of reach",
+        "it refuses this release",
+        "main_process/bootstep",
+        "        with suppress(NewerFormat):  # the check has warned of it\n",
+        "        with suppress():\n",
+        "test_a_store_of_a_newer_format",
+    ),
+    Mutant(
+        "formats/a store of a newer format may have admitted the task",
+        "it gave an error instead of an answer",
+        "celery_semaphore/worker/pool_process/gate.py",
+        "        if isinstance(error, NewerFormat):  # A1: nothing was acquired\n",
+        "        if False:\n",
+        (f"{GATE}::test_a_store_of_a_newer_format_leaves_nothing_to_release",),
+    ),
+    Mutant(
+        "formats/what a store of a newer format did not admit is released",
+        "a release more does no harm",
+        "celery_semaphore/worker/pool_process/gate.py",
+        "            del task.request.__dict__[PENDING_RELEASE]\n",
+        "",
+        (f"{GATE}::test_a_store_of_a_newer_format_leaves_nothing_to_release",),
     ),
     formats(
         "what was put back forgets how it came",

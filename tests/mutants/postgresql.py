@@ -57,36 +57,6 @@ FORMATS = (
         "    PERFORM celery_semaphore.v1_check_call(_call);\n",
         "",
     ),
-    postgresql(
-        "in a newer format a ticket is given up with its grant",
-        "a release is a release",
-        "v1/newer.sql",
-        " AND p.holder = _holder\n        RETURNING",
-        " AND p.holder IN (\n"
-        "            _holder, celery_semaphore.v1_grant_name((celery_semaphore.v1_parse_ticket(_holder)).nonce))\n"
-        "        RETURNING",
-    ),
-    postgresql(
-        "in a newer format what was given back is found by and by",
-        "newer workers look at everything now and then",
-        "v1/newer.sql",
-        "        PERFORM celery_semaphore.v1_mark_in_use(home, now);\n",
-        "",
-    ),
-    postgresql(
-        "in a newer format a new epoch confirms what is renewed",
-        "it is there, after all",
-        "v1/newer.sql",
-        "ON e.id = p.epoch;",
-        "ON e.one;",
-    ),
-    postgresql(
-        "in a newer format a dead permit is renewed",
-        "it was not dropped yet",
-        "v1/newer.sql",
-        " AND p.holder = _holder AND p.ends > _now\n",
-        " AND p.holder = _holder\n",
-    ),
 )
 
 _GRANTS = """ SELECT '%grant.' || _nonce $$;
@@ -613,12 +583,5 @@ MUTANTS = (
         "v1/acquire_slow_path.sql",
         "(_a.carried = '' OR (_a.ticket).place < told.place)",
         "_a.carried = ''",
-    ),
-    postgresql(
-        "the end of a marked run is another worker's in a newer format",
-        "newer workers look at everything",
-        "v1/newer.sql",
-        "            _message := coalesce(_message, '');\n",
-        "            NULL;\n",
     ),
 )

@@ -75,22 +75,6 @@ MUTANTS = [
         tests=(f"{HERE}/test_growth.py", "-k", "not embedded and let_nobody_in"),
     ),
     postgresql(
-        "in a newer format each renewal waits for its turn",
-        "there are few of them, for a while",
-        "v1/newer.sql",
-        "    IF _waits THEN\n",
-        "    IF true THEN\n",
-        tests=(FAULTS, "-k", "not embedded and so_they_are_in_a_store_of_a_newer"),
-    ),
-    postgresql(
-        "in a newer format commits wait for a standby",
-        "others wait for it as well",
-        "v1/newer.sql",
-        "    done := set_config('synchronous_commit', 'off', true);",
-        "",
-        tests=AWAY,
-    ),
-    postgresql(
         "a new memory is as durable as can be",
         "the operator does not know what is at stake",
         "v1/epoch.sql",

@@ -53,14 +53,6 @@ IN_STORES = [
     ),
     lua(*FIRST, "_prelude", "if memory[6] and not is_late then", "if memory[6] then", tests=VALKEY),
     lua(
-        "in a newer format each caller has a lease of its own",
-        "its permits are its own",
-        "_newer",
-        "if lease_kept and is_other_lease(lease_kept, take_up_kept) then",
-        "if false then",
-        tests=VALKEY,
-    ),
-    lua(
         "of two shorter leases the first one is forgotten",
         "it was not in force for long",
         "set_lease",

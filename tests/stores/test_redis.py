@@ -110,7 +110,7 @@ class TestRoundTrips:
         became = list(store.renew(permits).values())
         assert became == [Renewal.RESTORED] * dead + [Renewal.OK] * (250 - dead)
         seen = commands(server)
-        assert seen["hgetall"] <= (3 if dead else 1)  # three calls
+        assert seen.get("hgetall", 0) <= (3 if dead else 0)  # three calls
 
     def test_a_script_is_told_once(
         self, start_proxy: Callable[[int], Proxy], start_valkey: StartServer, open_at: OpenAt
@@ -399,11 +399,14 @@ class TestFormat:
             if restarted:
                 client.hset(self.RECORD, "run_id", "another")
             before = client.hgetall(self.RECORD)
-            with pytest.raises(StoreUnavailable):
-                store.acquire(claim(), "b")
-            store.renew([permit])
-            store.release("a", claim())
-            store.reap()
+            for call in (
+                lambda: store.acquire(claim(), "b"),
+                lambda: store.renew([permit]),
+                lambda: store.release("a", claim()),
+                store.reap,
+            ):
+                with pytest.raises(StoreUnavailable):
+                    call()
             assert client.hgetall(self.RECORD) == before
 
 

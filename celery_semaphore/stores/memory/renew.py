@@ -26,7 +26,9 @@ def renewed(state: MemoryState, permit: Permit) -> Renewal:
             state.end_part(wanted, permit.holder)
         return Renewal.LOST
     names = [claim.resource for claim in wanted]
-    restored = [name for name in names if not state.at(name).remembers(state.epoch.id, own)]
+    ended_by = state.epoch.permits_ended_by(state.now)
+    lately = ended_by < state.epoch.grace_until + state.epoch.slowest(state.now)  # A21
+    restored = [name for name in names if lately and not state.at(name).survived(own)]
     if taken_up:
         state.taken_up(wanted, taken_up)
     since = microseconds(permit.acquired_at)

@@ -27,7 +27,7 @@ class Entry:
     ends: int
     epoch: int  # in which it was last written or renewed
     ticket: Ticket | None = None  # for a grant: the ticket of the wait to take it up
-    restored: bool = False  # that epoch had lost the permit, and its holder restored it
+    restored: bool = False  # lately, by its holder, after the store had lost it (A21)
 
     @property
     def granted(self) -> bool:
@@ -73,7 +73,6 @@ class Resource:
     mean_samples: int = 0  # how many permits the mean has counted
     # How long the last permit was held that was released while a task waited.
     latest: float | None = None
-    ceiling: tuple[int, float] = (0, inf)  # an epoch, and the weight that can be alive in it
     touched: int = 0  # time of the last call
     reaped_at: int = 0  # time of the last reaping, which takes the oldest first
 
@@ -98,39 +97,19 @@ class Resource:
         return permits + [entry for name, entry in self.grants.items() if name != without.nonce]
 
     def has_room_for_living(self, weight: int, limit: int, epoch: int, own: Own = NOTHING) -> bool:
-        """Return whether a permit of an earlier epoch fits beside those that are known to be alive.
+        """A21: return whether a permit of an earlier epoch fits beside those that are known to be alive.
 
         A permit that was not yet confirmed in this epoch may have ended in the moments that the store lost.
-        The limit may have been lowered since the permits were admitted.
+        The limit may have been lowered since the permits were admitted: all that survived a loss was admitted once.
         """
-        others = self.entries(without=own)
-        if sum(entry.weight for entry in others) + weight <= limit:
-            return True  # even if all others are alive
-        living = sum(entry.weight for entry in others if entry.epoch == epoch)
-        remembered = sum(
-            entry.weight
-            for entry in self.entries()
-            if not (entry.restored and entry.epoch == epoch)
-        )
-        return living + weight <= max(limit, min(remembered, self._ceiling_in(epoch, limit)))
+        living = sum(entry.weight for entry in self.entries(without=own) if entry.epoch == epoch)
+        survived = sum(entry.weight for entry in self.entries() if not entry.restored)
+        return living + weight <= max(limit, survived)
 
-    def _ceiling_in(self, epoch: int, limit: int) -> float:
-        """Return the weight that can be alive of the permits that survived into this epoch, whatever the limit is now.
-
-        That is all of it, for it was admitted once. But if the epoch before restored permits, they stand beside those
-        of dead holders in the same room: then at most the ceiling of that epoch, or what was admitted since.
-        """
-        known_in, ceiling = self.ceiling
-        if known_in != epoch:
-            since = sum(entry.weight for entry in self.entries() if entry.epoch >= known_in)
-            ceiling = min(self.occupied(), max(limit, ceiling, since))
-            self.ceiling = (epoch, ceiling)
-        return ceiling
-
-    def remembers(self, epoch: int, own: Own) -> bool:
-        """Return whether this epoch began with this permit, or with the grant that it was."""
+    def survived(self, own: Own) -> bool:
+        """Return whether this permit, or the grant that it was, survived the last loss."""
         entries = (self.holders.get(own.holder or ""), self.grants.get(own.nonce or ""))
-        return any(entry and (not entry.restored or entry.epoch != epoch) for entry in entries)
+        return any(entry and not entry.restored for entry in entries)
 
     def line(self, before: Ticket | None = None) -> list[StoredWait]:
         """Return all waits in the order of the line: by priority, then by place."""

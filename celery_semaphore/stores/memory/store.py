@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...core.formats import FORMAT, NewerFormat, check_format, format_warnings
+from ...core.formats import FORMAT, check_format, format_warnings
 from ...core.key import semaphore_of
 from ...core.permit import (
     Answer,
@@ -45,7 +45,6 @@ from .durability import durability_of
 from .facts import LOST, about
 from .handing_on import hand_on
 from .name import name as name_waits
-from .newer import release_in_newer, renewed_in_newer
 from .outbox import sent, take
 from .reap import reaped
 from .release import end_wait, release
@@ -133,23 +132,15 @@ class MemoryStore(BringsDurations):
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         with self._lock:
-            try:
-                self._entered()
-            except NewerFormat:
-                return {permit.holder: renewed_in_newer(self._state, permit) for permit in permits}
-            return {permit.holder: renewed(self._state, permit) for permit in permits}
+            state = self._entered()
+            return {permit.holder: renewed(state, permit) for permit in permits}
 
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> HandedOn:
         wanted = resource_claims(claims)
         with self._lock:
-            try:
-                state = self._entered()
-            except NewerFormat:
-                if not isinstance(holder, Ticket):
-                    release_in_newer(self._state, holder, wanted, message_id)
-                return HandedOn()  # a newer process hands on
+            state = self._entered()
             if isinstance(holder, Ticket):
                 end_wait(state, holder, wanted)  # R6
             else:
@@ -158,11 +149,7 @@ class MemoryStore(BringsDurations):
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:
-            try:
-                state = self._entered()
-            except NewerFormat:
-                return frozenset()  # newer processes reap
-            return self._handed_on(reaped(state, limit)).outgoing
+            return self._handed_on(reaped(self._entered(), limit)).outgoing
 
     def end(self, names: Sequence[str]) -> Outgoing:
         with self._lock:  # E12
@@ -253,10 +240,7 @@ class MemoryStore(BringsDurations):
     def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
         with self._lock:
-            try:
-                state = self._entered()
-            except NewerFormat:
-                return {}  # its attempts are refused, too
+            state = self._entered()
             for resource, limit in limits.items():
                 state.declare(resource, limit, by)
             found = {each: state.declared(each) for each in limits}

@@ -7,7 +7,6 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from ...core.formats import NewerFormat
 from ...core.permit import Renewal, Renewals
 from .answers import texts
 from .connection import passed_over_if_busy
@@ -37,11 +36,8 @@ class Renewer:
     def _renew_batch(self, permits: list[Permit], lock_timeout: int | None = None) -> Renewals:
         """Renew them in one call; without ``lock_timeout`` those that another call has locked get no answer."""
         asked = json.dumps([renewed(each) for each in permits]), lock_timeout is not None
-        try:
-            ((epoch, became),) = self._runner.run("renew", *asked, lock_timeout=lock_timeout)
-            self._runner.epoch = int(epoch)
-        except NewerFormat:
-            ((became,),) = self._runner.run("renew_newer", *asked, lock_timeout=lock_timeout)
+        ((epoch, became),) = self._runner.run("renew", *asked, lock_timeout=lock_timeout)
+        self._runner.epoch = int(epoch)
         answered = zip(permits, texts(became), strict=True)
         return {each.holder: Renewal(word) for each, word in answered if word != BUSY}
 

@@ -34,7 +34,7 @@ _PARTS = (
     *("acquire", "acquire_slow_path", "hand_on", "pass_on", "release", "release_slow_path"),
     *("renew", "attach", "outbox", "end", "promote", "processes", "consumed_queues", "reap"),
     *("ask", "name", "view"),
-    *("totals", "newer"),
+    "totals",
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")
 _WRITTEN = re.compile(r"\bcelery_semaphore\.(\w+)")

@@ -28,8 +28,6 @@ CREATE TABLE celery_semaphore.resource (
     mean_samples bigint NOT NULL DEFAULT 0, -- how many permits the mean has counted
     latest float8, -- how long the last permit was held that was released while a task waited
     too_heavy_above bigint, -- the limit for which heavier waits were set aside; null: none are
-    ceiling bigint, -- the total weight that can be alive in an epoch: see v1_ceiling
-    ceiling_in bigint, -- that epoch
     kept celery_semaphore.kept_room[] -- null: none; what is over may stay until the next call that reaps
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.resource (reap_at);
@@ -48,7 +46,7 @@ CREATE TABLE celery_semaphore.permit (
     since bigint NOT NULL,
     ends bigint NOT NULL, -- when the lease or the grant ends; of a free row: when it was released
     epoch bigint NOT NULL, -- in which the row was last written or renewed
-    restored bool NOT NULL, -- that epoch had lost the permit, and its holder restored it
+    restored bool NOT NULL, -- lately, by its holder, after the store had lost it: see A21
     again text COLLATE "C", -- the last holder in this row that ran when its message was delivered again: see R5
     PRIMARY KEY (resource, row_no)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...core.formats import NewerFormat
 from ...core.permit import (
     Answer,
     Claim,
@@ -159,18 +158,11 @@ class PostgresStore(BringsDurations):
     ) -> HandedOn:
         resources = [claim.resource for claim in resource_claims(claims)]
         words = (stored(name_of(holder)), *brought_by(message_id), resources)
-        try:
-            return self._runner.handed_on(resources, self._runner.run("release", *words))
-        except NewerFormat:
-            self._runner.run("release_newer", *words)
-            return HandedOn()  # a newer worker hands on
+        return self._runner.handed_on(resources, self._runner.run("release", *words))
 
     def reap(self, limit: int = 100) -> Outgoing:
-        try:
-            ((names,),) = self._runner.run("overdue", limit, self._process.name)
-            return self._runner.reap(texts(names))
-        except NewerFormat:
-            return frozenset()  # newer workers reap
+        ((names,),) = self._runner.run("overdue", limit, self._process.name)
+        return self._runner.reap(texts(names))
 
     def end(self, names: Sequence[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()
@@ -257,15 +249,10 @@ class PostgresStore(BringsDurations):
 
     def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
-        try:
-            found, busy = self._declare(limits, by)
-            for (
-                name
-            ) in busy:  # perhaps it is only in much use; a stuck one must not keep the caller
-                with passed_over_if_busy():
-                    found |= self._declare({name: limits[name]}, by, SHORTEST_MS)[0]
-        except NewerFormat:
-            return {}  # its attempts are refused, too
+        found, busy = self._declare(limits, by)
+        for name in busy:  # perhaps it is only in much use; a stuck one must not keep the caller
+            with passed_over_if_busy():
+                found |= self._declare({name: limits[name]}, by, SHORTEST_MS)[0]
         return found
 
     def _declare(

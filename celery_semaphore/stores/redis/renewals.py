@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.formats import NewerFormat
 from ...core.permit import Permit, Renewal, Renewals
 from ..encoding import ResourceClaim, microseconds, resource_claims
 from . import scripts
@@ -26,12 +25,9 @@ class Renewer:
 
     def renew(self, permits: Sequence[Permit]) -> Renewals:
         """Renew permits; there is no answer for one that the server always refuses."""
-        try:
-            renewals = self._renewed_together(permits)
-            others = [permit for permit in permits if permit.holder not in renewals]
-            return renewals | self._renewed_alike(others)
-        except NewerFormat:
-            return self._renewed_in_newer(permits)
+        renewals = self._renewed_together(permits)
+        others = [permit for permit in permits if permit.holder not in renewals]
+        return renewals | self._renewed_alike(others)
 
     def _renewed_together(self, permits: Sequence[Permit]) -> Renewals:
         """Renew the permits that are unchanged in the store, at a fraction of the cost."""
@@ -75,16 +71,6 @@ class Renewer:
             if answer is not None
             for permit, became in zip(part, answer[1].decode().split(), strict=True)
         }
-
-    def _renewed_in_newer(self, permits: Sequence[Permit]) -> Renewals:
-        calls: list[Call] = []
-        for permit in permits:
-            wanted = resource_claims(permit.claims)
-            words: list[Word] = [permit.holder, *(claim.weight for claim in wanted)]
-            calls.append((wanted, words))
-        said = self._runner.run_all(scripts.RENEW_NEWER, calls)
-        answered = zip(permits, said, strict=True)
-        return {permit.holder: Renewal(became.decode()) for permit, (_, became) in answered}
 
 
 def _parts(permits: Sequence[Permit]) -> list[Sequence[Permit]]:

@@ -56,7 +56,6 @@ class Script:
 
 
 BEGIN = ("_call", "_prelude", "_index")
-NEWER = ("_call", "_newer", "_index")  # for a store of a newer format
 WAITS = ("_records", "_holders", "_sessions", "_waits")
 LINE = (*WAITS, "_kept_room", "_line")
 HAND_ON = ("_limits", "_permits", "_kept_room", "_line", "_expiry", "_hand_on")
@@ -66,10 +65,8 @@ ACQUIRE = Script(
     *(*LINE, "_expiry", "_holding", "_messages", "_own_wait", "acquire_slow_path"),
 )
 RELEASE = Script(*BEGIN, "_records", "_ran", "release", *WAITS[1:], *HAND_ON, "release_slow_path")
-RELEASE_NEWER = Script(*NEWER, "_records", "_ran", "release_newer")
 RENEW = Script(*BEGIN, "_limits", "_permits", *WAITS, "_holding", "renew")
 RENEW_MANY = Script(*BEGIN, "renew_many")
-RENEW_NEWER = Script(*NEWER, "_records", "renew_newer")
 ATTACH = Script(*BEGIN, *WAITS, *HAND_ON, "_holding", "attach")
 END = Script(*BEGIN, *WAITS, *HAND_ON, "end")
 PROMOTE = Script(*BEGIN, *WAITS, *HAND_ON, "promote")

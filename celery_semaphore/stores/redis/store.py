@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...core.formats import FORMAT, NewerFormat, format_warnings
+from ...core.formats import FORMAT, format_warnings
 from ...core.key import semaphore_of
 from ...core.names import process_name
 from ...core.permit import (
@@ -159,22 +159,15 @@ class RedisStore(BringsDurations):
             words += [message_id.number, str(microseconds(message_id.remember_for))]
             words.append("first" if message_id.is_first else "")
             key = self._key_of(wanted, message_id)
-        try:
-            return self._hand_on.handed_on(
-                wanted, self._runner.run(scripts.RELEASE, wanted, words, key)
-            )
-        except NewerFormat:
-            self._runner.run(scripts.RELEASE_NEWER, wanted, words, key)
-            return HandedOn()  # a newer worker hands on
+        return self._hand_on.handed_on(
+            wanted, self._runner.run(scripts.RELEASE, wanted, words, key)
+        )
 
     def reap(self, limit: int = 100) -> Outgoing:
-        try:
-            words: list[Word] = [limit, self._process.name]
-            _, names = self._runner.run(scripts.OVERDUE, [], words, (1, self._processes))
-            calls: list[Call] = [([ResourceClaim(name.decode(), 0, 0)], ()) for name in names]
-            return self._hand_on.all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
-        except NewerFormat:
-            return frozenset()  # newer workers reap
+        words: list[Word] = [limit, self._process.name]
+        _, names = self._runner.run(scripts.OVERDUE, [], words, (1, self._processes))
+        calls: list[Call] = [([ResourceClaim(name.decode(), 0, 0)], ()) for name in names]
+        return self._hand_on.all_handed_on(calls, self._runner.run_each(scripts.REAP, calls))
 
     def end(self, names: Sequence[str]) -> Outgoing:
         outgoing: Outgoing = frozenset()
@@ -253,10 +246,7 @@ class RedisStore(BringsDurations):
     def declare(self, limits: Mapping[str, int], by: str) -> dict[str, DeclaredLimit]:
         check_declared(limits, by)
         calls: list[Call] = [([ResourceClaim(at, 0, 0)], (n, by)) for at, n in limits.items()]
-        try:
-            said = self._runner.run_all(scripts.DECLARE, calls)
-        except NewerFormat:
-            return {}  # its attempts are refused, too
+        said = self._runner.run_all(scripts.DECLARE, calls)
         found = [answers.declaration(each[1]) for each in said]
         return {at: each for at, each in zip(limits, found, strict=True) if each}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from celery.worker import WorkController
 from kombu.asynchronous import Hub
 from kombu.common import ignore_errors
 
+from ...core.formats import NewerFormat
 from ...core.names import ProcessName
 from ...core.wait_policy import OnSaturated
 from ...errors import StoreUnavailable
@@ -289,7 +290,8 @@ def _check_store(limiter: Limiter, *, parks: bool) -> None:
         logger.info("permits are kept in %s", store.durability(0).place)
         # Learn the store's epoch before any task runs. If the store then loses its data, a worker that knows no epoch
         # could not tell that other workers hold permits.
-        store.reap()
+        with suppress(NewerFormat):  # the check has warned of it
+            store.reap()
     except StoreUnavailable as error:
         # Start anyway: tasks without a limit can run, and the store may come back.
         logger.critical(

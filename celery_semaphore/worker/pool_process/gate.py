@@ -187,6 +187,9 @@ def _answered(
         answer = process.store.acquire(claims, holder, wait, headers.message_id)
     except StoreUnavailable as error:
         process.breaker.failed(error)
+        if isinstance(error, NewerFormat):  # A1: nothing was acquired
+            del task.request.__dict__[PENDING_RELEASE]
+            raise unanswered(task, headers, policy, error, answer_known=True) from None
         # The task will not run, even if a permit was granted. Release without the message's id: the message that is
         # put back must not be taken for a copy.
         task.request.__dict__[PENDING_RELEASE] = PendingRelease(holder, claims)

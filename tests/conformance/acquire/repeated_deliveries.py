@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
 from tests.conformance.acquire.brought import REMEMBERED, Task, WithTasks
 from tests.conformance.acquisition import admitted, claim, refused, requeued
@@ -154,14 +153,6 @@ class RepeatedDeliveries(WithTasks):
         first = begun(task, "task:1")
         assert task.is_refused("task:2", **AGAIN) is Reason.RUNNING
         task.store.release("task:1", task.claims, first)
-        assert task.is_refused("task:3", **AGAIN) is Reason.COPY
-
-    def test_its_end_is_noted_in_a_store_of_a_newer_format(self, task: Task) -> None:
-        first = begun(task, "task:1")
-        assert task.is_refused("task:2", **AGAIN) is Reason.RUNNING
-        self.set_format(task.store, FORMAT + 1)
-        task.store.release("task:1", task.claims, first)
-        self.set_format(task.store, FORMAT)
         assert task.is_refused("task:3", **AGAIN) is Reason.COPY
 
     def test_a_new_task_of_the_same_id_runs(self, task: Task, other: Task) -> None:

@@ -11,7 +11,7 @@ from celery_semaphore.core.permit import Kind, Reason, Renewal
 from tests.conformance.acquisition import admitted, came_back, claim, parked, why
 from tests.conformance.epochs.handed_over import HandedOver, names
 from tests.conformance.grants import released
-from tests.conformance.suite import GRACE, LEASE
+from tests.conformance.suite import GRACE, LEASE, UsedClock
 
 if TYPE_CHECKING:
     from celery_semaphore.core.store import Store
@@ -61,6 +61,15 @@ class LostHandOvers(HandedOver):
         store.renew([living])
         clock.advance(GRACE)
         assert store.renew([dead]) == {"a": Renewal.LOST}
+
+    def test_nor_after_a_silence_that_spared_it(self, store: Store, clock: UsedClock) -> None:
+        """Let it last until what was restored a lease ago is as good as all others."""
+        dead, living = self.handed_over(store)
+        store.renew([living])
+        clock.advance(GRACE)
+        store.renew([living])
+        clock.pass_in_silence(1.5 * LEASE)
+        assert store.renew([living, dead]) == {"b": Renewal.OK, "a": Renewal.LOST}
 
     def test_nor_by_acquiring_again(self, store: Store) -> None:
         _, living = self.handed_over(store)
@@ -115,6 +124,21 @@ class LostHandOvers(HandedOver):
         assert store.renew([dead]) == {"d": Renewal.LOST}
         self.remember(store)()  # the next epoch remembers the restored permit like all others
         assert store.renew(order) == dict.fromkeys("abce", Renewal.OK)
+
+    def test_nor_does_an_operators_limit_set_long_before(self, store: Store, clock: Clock) -> None:
+        """Lower it below what runs, for hours: at a restart that loses nothing all of it goes on."""
+        permits = [admitted(store, claim(3), holder) for holder in "abc"]
+        store.set_limit(1, "api")
+        for _ in range(12):
+            clock.advance(LEASE / 3)
+            assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+        for _ in range(2):
+            self.remember(store)()
+            assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+        assert why(store, claim(3), "x") is Reason.RECOVERING
+        clock.advance(GRACE)
+        assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
+        assert why(store, claim(3), "x") is Reason.SATURATED
 
     def test_a_limit_lowered_before_takes_nothing_from_what_a_grant_became(
         self, store: Store

@@ -11,7 +11,7 @@ from tests.conformance.acquisition import admitted, came_back, claim, parked, re
 from tests.conformance.epochs.handed_over import HandedOver, names
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.sessions.session_calls import S, held
-from tests.conformance.suite import GRACE, TAKE_UP
+from tests.conformance.suite import GRACE, LEASE, TAKE_UP
 
 if TYPE_CHECKING:
     from celery_semaphore.core.permit import Permit
@@ -107,6 +107,22 @@ class RepeatedLosses(HandedOver):
         order = [living[2], *living[:2], restored]
         assert store.renew(order) == dict.fromkeys("cabe", Renewal.OK)
         assert store.renew([dead]) == {"d": Renewal.LOST}
+
+    def test_what_was_restored_long_before_survives_with_all_others(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """A lease after the grace no dead holder is left beside it: then an operator's lower limit takes nothing."""
+        living = [admitted(store, claim(3), holder) for holder in "abc"]
+        self.forget(store)
+        assert store.renew(living) == dict.fromkeys("abc", Renewal.RESTORED)
+        clock.advance(GRACE)
+        for _ in range(4):
+            assert store.renew(living) == dict.fromkeys("abc", Renewal.OK)
+            clock.advance(LEASE / 3)
+        store.set_limit(1, "api")
+        assert store.renew(living) == dict.fromkeys("abc", Renewal.OK)
+        self.remember(store)()
+        assert store.renew(living) == dict.fromkeys("abc", Renewal.OK)
 
     def test_what_a_higher_limit_admitted_between_two_losses_lives(
         self, store: Store, clock: Clock

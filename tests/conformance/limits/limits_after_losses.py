@@ -34,7 +34,7 @@ class LimitsAfterLosses(Suite):
         assert store.snapshot("api").occupied == 3
 
     def test_those_that_declared_none_outlive_two_losses(self, store: Store, clock: Clock) -> None:
-        """After the second one the store knows permits that it restored after the first: a ceiling bounds them."""
+        """After the second one the store knows permits that it restored after the first."""
         declare(store, 3)
         permits = all_admitted(store, None, 3)
         self.forget(store)

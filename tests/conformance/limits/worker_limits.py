@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.names import process_name
 from celery_semaphore.core.permit import DeclaredLimit, Permit, Reason
 from tests.conformance.acquisition import admitted, claim, parked, refused, two_windows_later
@@ -141,8 +140,3 @@ class WorkerLimits(Suite):
         clock.advance(GRACE)
         taken = [store.acquire(claim(50), f"stray:{n}") for n in range(9)]
         assert sum(isinstance(each, Permit) for each in taken) == 5
-
-    def test_a_worker_declares_nothing_to_a_newer_store(self, store: Store) -> None:
-        store.declare({"api": 5}, "b")
-        self.set_format(store, FORMAT + 1)
-        assert store.declare({"api": 3}, "b") == {}

@@ -141,17 +141,6 @@ class StoreLease(Suite):
         assert other.lease == LEASE
         assert said not in caplog.text
 
-    def test_a_newer_format_keeps_its_lease(
-        self, store: Store, clock: Clock, beside: Callable[..., Store]
-    ) -> None:
-        permit = admitted(store, claim(), "a")
-        other = beside(SHORT)
-        self.set_format(store, 2)
-        clock.advance(5)
-        assert other.renew([permit]) == {"a": Renewal.OK}
-        self.set_format(store, 1)
-        assert ends_in(store, clock) == LEASE
-
     # -- an operator changes it
 
     @pytest.mark.parametrize("lease", [SHORT, LONG])

@@ -30,7 +30,7 @@ EVERY_ROW = """
     UNION ALL SELECT 'released', d::text FROM celery_semaphore.released AS d
     UNION ALL SELECT 'resource', r::text FROM (
         SELECT name, declared, declared_before, declared_until, declared_by, declared_before_by, reap_at, mean,
-            mean_samples, latest, too_heavy_above, ceiling, ceiling_in
+            mean_samples, latest, too_heavy_above
         FROM celery_semaphore.resource
     ) AS r
     UNION ALL SELECT room.ends::text, r.name || room FROM celery_semaphore.resource AS r, unnest(r.kept) AS room

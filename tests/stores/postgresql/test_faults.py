@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import ClassVar
 
 import pytest
 
-from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
@@ -194,16 +192,6 @@ class TestStuckResources:
             )  # the store's timeout, once for all that are stuck
         assert store.renew(permits) == dict.fromkeys("abcd", Renewal.OK)
 
-    def test_so_they_are_in_a_store_of_a_newer_format(
-        self, server: PostgresServer, open_at: OpenAt
-    ) -> None:
-        store = open_at(server.url, timeout=0.5)
-        permits = [permit_of(store.acquire(claim(of=name), name)) for name in "abc"]
-        server.set_format(FORMAT + 1)
-        with stuck(server):
-            assert store.renew(permits) == {"a": Renewal.OK, "c": Renewal.OK}
-        assert store.renew(permits) == dict.fromkeys("abc", Renewal.OK)
-
     def test_what_many_use_is_waited_for(
         self, store: PostgresStore, server: PostgresServer
     ) -> None:
@@ -333,24 +321,6 @@ def test_what_was_sent_is_not_sent_again_after_a_crash(
 
 class TestAwayStandby:
     """A synchronous standby that does not confirm holds up each end of a transaction that waits for it."""
-
-    AWAY: ClassVar[list[str]] = [
-        "ALTER SYSTEM SET synchronous_standby_names = 'away'",
-        "SELECT pg_reload_conf()",
-    ]
-
-    def test_a_newer_format_renews_and_releases(
-        self, start_server: StartServer, open_at: OpenAt
-    ) -> None:
-        server = start_server()
-        store = open_at(server.url, timeout=1.0)
-        permits = [permit_of(store.acquire(claim(of=name), name)) for name in "ab"]
-        server.set_format(FORMAT + 1)
-        server.run(*self.AWAY)
-        wait_until(lambda: server.run("SHOW synchronous_standby_names") == [("away",)], 5)
-        assert store.renew(permits) == dict.fromkeys("ab", Renewal.OK)
-        store.release("a", claim(of="a"))
-        assert server.run(HELD) == [("b",)]
 
     def test_a_restart_without_it_costs_nobody_a_permit(
         self, start_server: StartServer, open_at: OpenAt

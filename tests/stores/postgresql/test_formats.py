@@ -47,9 +47,12 @@ def test_newer_records_are_not_written(
     if crashed:
         server.run("TRUNCATE celery_semaphore.epoch")
     before = server.run(RECORDS)
-    with pytest.raises(StoreUnavailable):
-        store.acquire(claim(), str(uuid4()))
-    store.renew([permit])
-    store.release("a", claim())
-    store.reap()
+    for call in (
+        lambda: store.acquire(claim(), str(uuid4())),
+        lambda: store.renew([permit]),
+        lambda: store.release("a", claim()),
+        store.reap,
+    ):
+        with pytest.raises(StoreUnavailable):
+            call()
     assert server.run(RECORDS) == before

@@ -262,11 +262,10 @@ def test_each_function_that_is_called_names_its_search_path(
     here = files(stores) / "postgresql"
     source = "".join((here / f"{part}.py").read_text("utf-8") for part in parts)
     words = {f"v{VERSION}_{word}" for word in re.findall(r'"(\w+)"', source)}
-    words |= {f"{word}_newer" for word in words}
     functions = server.run(
         "SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'celery_semaphore'::regnamespace",
         database=database,
     )
     called = {name: settings or [] for name, settings in functions if name in words}
-    assert {"v1_acquire", "v1_renew", "v1_release_newer", "v1_ask", "v1_end"} <= set(called)
+    assert {"v1_acquire", "v1_renew", "v1_release", "v1_ask", "v1_end"} <= set(called)
     assert all("search_path=pg_catalog, pg_temp" in settings for settings in called.values())

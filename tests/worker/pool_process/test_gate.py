@@ -11,6 +11,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
@@ -46,6 +47,20 @@ def test_a_process_learns_the_epoch_from_its_delivery(app: Celery) -> None:
     headers: dict[str, Any] = {EPOCH: sent.get(EPOCH)}
     with pytest.raises(Refused, match="recovering"):
         delivered(task, **headers)
+
+
+def test_a_store_of_a_newer_format_leaves_nothing_to_release(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release would be repeated for a lease, for each attempt of each task that waits."""
+    task, ledger = limited(app), limiter_of(app).process.ledger
+    store: Any = limiter_of(app).process.store
+    store.set_format(FORMAT + 1)
+    ended: list[Any] = []
+    monkeypatch.setattr(ledger, "ended", lambda *call, **_: ended.append(call))
+    with pytest.raises(Refused, match="cannot be asked") as caught:
+        delivered(task, "IGNORED")
+    assert (caught.value.attempt.answer_known, ended) == (True, [])
 
 
 def test_a_task_is_limited_whatever_is_assigned_to_it(

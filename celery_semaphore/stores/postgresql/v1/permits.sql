@@ -35,8 +35,7 @@ BEGIN
     RETURN token;
 END $$;
 
--- Write a permit or a grant into the row that the holder has, or a free one, or a new one. A row that was restored in
--- this epoch stays marked so.
+-- Write a permit or a grant into the row that the holder has, or a free one, or a new one.
 CREATE FUNCTION celery_semaphore.v1_write_permit(
     _at celery_semaphore.v1_resource, _holder text, _weight bigint, _token bigint, _since bigint, _ends bigint,
     _epoch bigint, _granted celery_semaphore.v1_ticket DEFAULT NULL, _restored bool DEFAULT false
@@ -54,59 +53,29 @@ BEGIN
         SET holder = _holder, granted = _granted IS NOT NULL, urgency = _granted.urgency,
             place = _granted.place, weight = _weight, token = _token, since = _since, ends = _ends,
             last = greatest(p.last, _token), epoch = _epoch,
-            restored = _restored OR (_at.mine IS NOT NULL AND p.restored AND p.epoch = _epoch)
+            restored = _restored
         WHERE p.resource = _at.name AND p.row_no = its_row;
     END IF;
 END $$;
 
 CREATE TYPE celery_semaphore.v1_held AS (part bool, whole bool, token bigint, since bigint, ends bigint);
 
--- Return the total weight that can be alive of the permits that survived into this epoch, whatever the limit is now:
--- all of it, for it was admitted once. But if the epoch before restored permits, their rows stand beside those of dead
--- holders in the same room: then at most the ceiling of that epoch, or what was admitted since.
-CREATE FUNCTION celery_semaphore.v1_ceiling(
-    _resource text, _limit bigint, _m celery_semaphore.v1_moment
-) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    known celery_semaphore.resource;
-    most bigint;
-BEGIN
-    SELECT * INTO known FROM celery_semaphore.resource AS r WHERE r.name = _resource;
-    IF known.ceiling_in = _m.epoch THEN
-        RETURN known.ceiling;
-    END IF;
-    SELECT CASE WHEN known.ceiling IS NULL THEN sum(p.weight) ELSE least(
-        sum(p.weight), greatest(_limit, known.ceiling, sum(p.weight) FILTER (WHERE p.epoch >= known.ceiling_in))
-    ) END INTO most
-    FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL;
-    INSERT INTO celery_semaphore.resource AS r (name, reap_at, ceiling, ceiling_in)
-    VALUES (_resource, _m.now + _m.lease, coalesce(most, 0), _m.epoch)
-    ON CONFLICT (name) DO UPDATE SET ceiling = excluded.ceiling, ceiling_in = excluded.ceiling_in;
-    RETURN coalesce(most, 0);
-END $$;
-
--- Return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not yet
--- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
--- permits were admitted. `_own` are the names of the permit itself.
+-- A21: return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not
+-- yet confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since
+-- the permits were admitted: all that survived a loss was admitted once. `_own` are the names of the permit itself.
 CREATE FUNCTION celery_semaphore.v1_has_room_to_restore(
     _resource text, _weight bigint, _limit bigint, _own text[], _m celery_semaphore.v1_moment
 ) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
-    others bigint;
     living bigint;
-    remembered bigint;
+    survived bigint;
 BEGIN
     SELECT
-        coalesce(sum(p.weight) FILTER (WHERE p.holder = ANY (_own) IS NOT TRUE), 0),
         coalesce(sum(p.weight) FILTER (WHERE p.epoch = _m.epoch AND p.holder = ANY (_own) IS NOT TRUE), 0),
-        coalesce(sum(p.weight) FILTER (WHERE NOT (p.restored AND p.epoch = _m.epoch)), 0)
-    INTO others, living, remembered
+        coalesce(sum(p.weight) FILTER (WHERE NOT p.restored), 0)
+    INTO living, survived
     FROM celery_semaphore.permit AS p WHERE p.resource = _resource AND p.holder IS NOT NULL;
-    IF others + _weight <= _limit THEN
-        RETURN true; -- even if all others are alive
-    END IF;
-    RETURN living + _weight
-        <= greatest(_limit, least(remembered, celery_semaphore.v1_ceiling(_resource, _limit, _m)));
+    RETURN living + _weight <= greatest(_limit, survived);
 END $$;
 
 -- Return what a holder, or a grant, has on these resources: any part, and whether it is whole and alive. An overdue

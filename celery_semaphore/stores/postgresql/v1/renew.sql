@@ -56,11 +56,15 @@ BEGIN
             END IF;
             RETURN 'lost';
         END IF;
+    END IF;
+    IF _m.permits_ended_by < _m.grace_until + _m.slowest THEN -- A21
         FOR n IN 1..cardinality(_p.resources) LOOP
-            PERFORM 1 FROM celery_semaphore.permit AS p
-            WHERE p.resource = _p.resources[n] AND p.holder IN (_p.holder, given_to);
-            restored[n] := NOT FOUND;
+            restored[n] := NOT EXISTS (
+                SELECT FROM celery_semaphore.permit AS p
+                WHERE p.resource = _p.resources[n] AND p.holder IN (_p.holder, given_to) AND NOT p.restored);
         END LOOP;
+    END IF;
+    IF given_to IS NOT NULL THEN
         PERFORM celery_semaphore.v1_end_grant(given_to, _p.resources, _m.now);
         FOR n IN 1..cardinality(_p.resources) LOOP
             ats[n] := celery_semaphore.v1_read(_p.resources[n], _p.holder, _m);

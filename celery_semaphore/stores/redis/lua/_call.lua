@@ -26,8 +26,8 @@
 --   FORMAT, GRANT_S, SEEN_FOR_S, CONSUMED_FOR_S, BROKER_FOR_S, KEPT_ROOM (microseconds), KEPT_ROOMS, from
 --   the first line of each script: scripts.py
 --   all locals of this file
---   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest, is_over: of _prelude.lua; the first two
---   also of _newer.lua
+--   epoch, EPOCH_WRITTEN, limited, slowest, grace_until, in_grace, furthest, permits_ended_by, is_over: of
+--   _prelude.lua
 local call = redis.call
 local COMMON = 9 -- number of keys before those of the resources
 local EPOCH, LIMITS, INDEX, NAMES, SESSIONS, GRANTS, ENDS, ROOMS, CLAIMS = unpack(KEYS, 1, COMMON)

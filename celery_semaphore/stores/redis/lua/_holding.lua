@@ -1,18 +1,18 @@
--- Judge whether a permit is alive, and may be restored: rows A5, A6 and A2 of docs/maintain/architecture.md.
+-- Judge whether a permit is alive, and may be restored: rows A5, A6 and A21 of docs/maintain/architecture.md.
 local holding = {}
 
 -- Add a permit to the sums of `all_permits`, or take it out of them.
 local function count_in(at, permit, sign)
     if permit and permit.confirmed then at.living = at.living + sign * permit.weight end
-    if permit and not permit.restored then at.remembered = at.remembered + sign * permit.weight end
+    if permit and not permit.restored then at.survived = at.survived + sign * permit.weight end
 end
 
 -- Return all permits in the ledger, read once in a call: thousands take milliseconds. Also sum the weights of those
--- that are known to be alive (`living`), and of those that survived into this epoch (`remembered`).
+-- that are known to be alive (`living`), and of those that survived the last loss (`survived`).
 local function all_permits(at)
     if not at.permits then
         local ledger = call("HGETALL", at.ledger)
-        at.permits, at.living, at.remembered = {}, 0, 0
+        at.permits, at.living, at.survived = {}, 0, 0
         for n = 1, #ledger, 2 do
             local name = ledger[n]:match("^of:(.*)$")
             if name then
@@ -34,44 +34,21 @@ function holding.read_again(at, name)
     end
 end
 
--- Return the total weight that can be alive of the permits that survived into this epoch, whatever the limit is now:
--- all of it, for it was admitted once. But if the epoch before restored permits, their records stand beside those of
--- dead holders in the same room: then at most the ceiling of that epoch, or what was admitted since.
--- Return also whether that is all of it.
-local function ceiling_of(at, limit)
-    local known_in, ceiling, all_of_it = (call("HGET", at.ledger, "ceiling") or ""):match("^(%d+) (%d+)(.*)$")
-    if known_in == EPOCH_WRITTEN then
-        return tonumber(ceiling), all_of_it ~= ""
-    end
-    local all, since = 0, 0
-    for _, each in pairs(all_permits(at)) do
-        all = all + each.weight
-        since = since + (known_in and tonumber(each.epoch) >= tonumber(known_in) and each.weight or 0)
-    end
-    ceiling = ceiling and math.min(all, math.max(limit, tonumber(ceiling), since)) or all
-    even_if_full()
-    local record = EPOCH_WRITTEN .. string.format(" %.0f", ceiling) .. (ceiling == all and " all" or "")
-    call("HSET", at.ledger, "ceiling", record)
-    return ceiling, ceiling == all
-end
-
--- Return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not yet
--- confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since the
--- permits were admitted. `own` and `other` are the names of the permit itself.
+-- A21: return whether a permit of an earlier epoch fits beside those that are known to be alive. A permit that was not
+-- yet confirmed in this epoch may have ended in the moments that the store lost. The limit may have been lowered since
+-- the permits were admitted: all that survived a loss was admitted once. `own` and `other` are the names of the permit
+-- itself.
 function holding.has_room_for_living(claim, own, other)
     local at, limit = claim.at, permits.limit_of_living(claim)
     if not limit then
         return true
     end
     local mine = own and holders.read(at, own) or other and holders.read(at, other)
-    -- This epoch began with this permit. If all such permits may be alive, and none was restored beside them, skip the
-    -- count: after a restart with a lowered limit, or a pause, thousands come at once.
+    -- If none was restored, all that are known to be alive survived, as this one did: skip the count. After a restart
+    -- with a lowered limit, or a pause, thousands come at once.
     if mine and mine.weight == claim.weight and not mine.restored
         and call("HGET", at.ledger, "restored") ~= EPOCH_WRITTEN then
-        local _, all_of_it = ceiling_of(at, limit)
-        if all_of_it then
-            return true
-        end
+        return true
     end
     if permits.occupied(at) - (mine and mine.weight or 0) + claim.weight <= limit then -- even if all others are alive
         return true
@@ -81,7 +58,7 @@ function holding.has_room_for_living(claim, own, other)
         local its = all[name]
         living = living - (its and its.confirmed and its.weight or 0)
     end
-    return living + claim.weight <= math.max(limit, math.min(at.remembered, (ceiling_of(at, limit))))
+    return living + claim.weight <= math.max(limit, at.survived)
 end
 
 -- Return whether a permit is alive. An overdue lease is dead even before it is deleted. A grant of an earlier epoch

@@ -2,14 +2,13 @@
 --   holders   zset  holder, or GRANT and the nonce of a wait, see _call.lua -> end of its lease or grant
 --   ledger    hash  "of:" and its name there -> "token since weight epoch by"; epoch is the one in which it was
 --                   written or renewed last; by is "g" for a grant, followed by the rank of the wait, "r" for a permit
---                   that was restored in that epoch, else empty
+--                   that was restored lately (A21), else empty
 --                   token (the largest one), limit (see _limits.lua), mean (held lately), mean_samples (how many
 --                   permits the mean has counted, up to LATELY), latest (how long the last permit was held that was
 --                   released while a task waited), too_heavy_above (the limit for which waits were set aside, see
 --                   _line.lua), kept (see _kept_room.lua), "for:" and the token of a grant -> its name among the
 --                   holders
---                   ceiling (an epoch, the weight that can be alive in it, and whether that is all, see _holding.lua),
---                   "restored" (the last epoch in which a permit was restored)
+--                   restored (the last epoch in which a permit was written that was restored lately)
 --   weights   hash  holder or grant -> weight, if it is not 1
 --   released  zset  holder that never runs again -> when this tombstone may be deleted
 local permits = {}

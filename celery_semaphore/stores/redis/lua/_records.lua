@@ -2,15 +2,14 @@
 local records = {}
 local SELDOM = 8 -- one call in so many also deletes tombstones; AT_ONCE is more than come in between
 
--- Parse a record of the ledger. `confirmed`: written or renewed in this epoch. `restored` ("r"): this epoch had lost
--- the permit; in the next epoch it counts like all others.
+-- Parse a record of the ledger. `confirmed`: written or renewed in this epoch. `restored` ("r"): lately, by its
+-- holder, after the store had lost the permit (A21).
 function records.parsed(record)
     local token, since, weight, written, by, rank = record:match("^(%d+) (%d+) (%d+) (%d+) (%a?)(.*)$")
     local confirmed, begin = written == EPOCH_WRITTEN, tonumber(since)
     return {
         token = token == since and begin or tonumber(token), since = begin, weight = tonumber(weight),
-        epoch = written, confirmed = confirmed,
-        by = by ~= "r" and by or "", restored = confirmed and by == "r", rank = rank,
+        confirmed = confirmed, by = by ~= "r" and by or "", restored = by == "r", rank = rank,
     }
 end
 

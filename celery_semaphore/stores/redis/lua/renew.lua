@@ -16,8 +16,9 @@ end
 
 local function extend(one)
     even_if_full()
+    local lately = permits_ended_by < grace_until + slowest -- A21
     for _, claim in ipairs(one.claims) do
-        permits.write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, claim.restored)
+        permits.write(claim.at, one.holder, claim.weight, one.permit, LEASE_END, lately and claim.restored)
         index.mark_in_use(claim.at)
         holding.read_again(claim.at, one.holder)
     end
