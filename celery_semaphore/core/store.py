@@ -141,11 +141,11 @@ class Store(Protocol):
     def end(self, names: Sequence[str]) -> Outgoing:
         """End the waits of these parked messages, which are then sent without a permit."""
 
-    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
-        """Move these waits before all others in this line, as if their priority were the highest.
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> frozenset[str]:
+        """Move these waits before all others in this line, as if their priority were the highest; return whose nonces.
 
-        A wait that is in another line by now, or was granted, is left alone. A ticket that was made before the
-        promotion stays valid.
+        A wait that is in transit or in another line by now, or was granted, is left alone. A ticket from before stays
+        valid. What is granted by that is left to the next ``reap``.
         """
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:

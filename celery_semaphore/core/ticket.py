@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from re import compile as pattern
 from typing import Self
 
@@ -50,7 +50,3 @@ class Ticket:
     def since(self) -> float:
         """When the wait began, by the store's clock in seconds."""
         return self.place / 1_000_000
-
-    def promoted(self) -> Self:
-        """Return the ticket of the same wait with the highest priority."""
-        return replace(self, priority=HIGHEST_PRIORITY)

@@ -255,11 +255,17 @@ class Inspector:
     def promote(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
         """Let these tasks run next, before all other waiters; several run in the order of their arrival.
 
-        A task in transit goes first as soon as its message is delivered. A task that waits for several semaphores
-        goes first where it waits now, and wherever it has to wait after that.
+        Raise an error if one of them is not in line, after the others were moved. A task that waits for several
+        semaphores goes first where it waits now, and wherever it has to wait after that.
         """
         waiting = self.tasks(task_ids, resource)
-        self._store.promote([view.ticket for view in waiting], resource)
+        promoted = self._store.promote([view.ticket for view in waiting], resource)
+        left = [view.task_id for view in waiting if view.ticket.nonce not in promoted]
+        if left:
+            others = " The others run next." if len(left) < len(waiting) else ""
+            why = "not in line, but in transit or granted a permit"
+            msg = f"{describe(resource)}: {why}: {', '.join(left)}.{others}"
+            raise SemaphoreError(msg)
         return waiting
 
     def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:

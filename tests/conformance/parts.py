@@ -61,7 +61,6 @@ from tests.conformance.waiting.calling import Calling
 from tests.conformance.waiting.gone_callers import GoneCallers
 from tests.conformance.waiting.in_transit import InTransit
 from tests.conformance.waiting.nonces import Nonces
-from tests.conformance.waiting.promoted_waits import PromotedWaits
 from tests.conformance.waiting.promotions import Promotions
 from tests.conformance.waiting.set_aside import SetAside
 from tests.conformance.waiting.timeouts import Timeouts
@@ -102,7 +101,6 @@ class WaitingSuite(
     GoneCallers,
     InTransit,
     Nonces,
-    PromotedWaits,
     Promotions,
     SetAside,
     Timeouts,

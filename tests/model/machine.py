@@ -433,7 +433,7 @@ class Stores(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting())
     @rule(task=waiting_tasks, resource=st.sampled_from(RESOURCES))
     def promote(self, task: str, resource: str) -> None:
-        self.hand_on(lambda store: store.promote([self.task(task).known], resource))
+        self.ask(lambda store: store.promote([self.task(task).known], resource))
 
     @precondition(lambda self: self.with_messages())
     @rule(task=parked_tasks, now=known_ends)

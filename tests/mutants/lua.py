@@ -927,7 +927,7 @@ PROMOTING = [
         "_line",
         "        waits.step_out(at, stood)\n",
         "",
-        tests=(WAITS[0], "-k", "valkey and attached_again_in_line"),
+        tests=(*CONFORMANCE, "-k", "attached_again"),
     ),
     lua(
         "whoever attaches knows the rank of what was granted",
@@ -935,7 +935,7 @@ PROMOTING = [
         "attach",
         "ticket = waits.known_ticket(nonce) or ticket\n",
         "waits.known_ticket(nonce)\n",
-        tests=WAITS,
+        tests=(*CONFORMANCE, "-k", "attached_again"),
     ),
     lua(
         "another ticket is an earlier task's",
@@ -972,7 +972,7 @@ PROMOTING = [
         "a promotion is one of the line",
         "it stands before the others, and that is all",
         "promote",
-        '            call("HSET", at.tickets, ARGV[n], "000" .. record:sub(4))\n',
+        '            call("HSET", at.tickets, nonce, "000" .. record:sub(4))\n',
         "            local _ = record\n",
     ),
     lua(
@@ -983,18 +983,32 @@ PROMOTING = [
         'if call("ZREM", key, ticket) == 1 or key == at.line then',
     ),
     lua(
-        "only what is in the store can be promoted",
-        "nothing is granted to the others",
+        "what is heavy needs no promotion",
+        "nothing is granted to it",
         "promote",
-        "{at.line, at.aside, at.transit}",
         "{at.line, at.aside}",
+        "{at.line}",
+    ),
+    lua(
+        "what is in transit is promoted, too",
+        "it comes back soon",
+        "promote",
+        "{at.line, at.aside}",
+        "{at.line, at.aside, at.transit}",
+    ),
+    lua(
+        "whatever is promoted was moved",
+        "the operator named it",
+        "promote",
+        "            table.insert(promoted, nonce)\n        end\n    end\n",
+        "        end\n    end\n    table.insert(promoted, nonce)\n",
     ),
     lua(
         "who is first now is granted at the next release",
         "nothing was given back",
         "promote",
-        "return hand_on.answer()",
-        "return {epoch, 0, {}, {}}",
+        "local answer = hand_on.answer()",
+        "local answer = {epoch, 0, {}, {}, {}}",
     ),
 ]
 

@@ -39,10 +39,10 @@ IN_REDIS = (
         "a promoted message has no place",
         "it is the first",
         "promote",
-        'call("HSET", at.tickets, ARGV[n], "000" .. record:sub(4))\n'
+        'call("HSET", at.tickets, nonce, "000" .. record:sub(4))\n'
         '            call("ZADD", key, 0, "000" .. ticket:sub(4))',
         'local rank = "000." .. string.format("%016.0f", now)\n'
-        '            call("HSET", at.tickets, ARGV[n], rank .. record:sub(RANK + 1))\n'
+        '            call("HSET", at.tickets, nonce, rank .. record:sub(RANK + 1))\n'
         '            call("ZADD", key, 0, rank .. ticket:sub(RANK + 1))',
     ),
     lua(

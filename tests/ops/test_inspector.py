@@ -537,15 +537,27 @@ def test_who_is_far_behind_in_the_line_can_be_dropped(store: MemoryStore) -> Non
     assert inspector.waiting("api") == 2001
 
 
-@pytest.mark.parametrize("kind", [Kind.REQUEUE, Kind.PARK])
-def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector, kind: Kind) -> None:
+def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector) -> None:
     hold(store, "t1:1", claims(limit=1))
     for n in range(4):
-        wait(store, f"w{n}:1", kind, claims(limit=1))
+        wait(store, f"w{n}:1", Kind.PARK, claims(limit=1))
     promoted = inspector.promote(["w3", "w2"], "api")
     assert [(view.task_id, view.position) for view in promoted] == [("w3", 3), ("w2", 2)]
     line = inspector.resource("api").waiters
     assert [view.task_id for view in line] == ["w2", "w3", "w0", "w1"]
+
+
+def test_what_is_not_in_line_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:
+    hold(store, "t1:1", claims(limit=1))
+    for n, kind in enumerate([Kind.PARK, Kind.REQUEUE, Kind.REQUEUE, Kind.PARK]):
+        wait(store, f"w{n}:1", kind, claims(limit=1))
+    not_in_line = "'api': not in line, but in transit or granted a permit: w"
+    with pytest.raises(SemaphoreError, match=f"{not_in_line}2\\.$"):
+        inspector.promote(["w2"], "api")
+    with pytest.raises(SemaphoreError, match=f"{not_in_line}2, w1. The others run next\\.$"):
+        inspector.promote(["w2", "w3", "w1"], "api")
+    line = inspector.resource("api").waiters
+    assert [view.task_id for view in line] == ["w3", "w0", "w1", "w2"]
 
 
 def test_who_does_not_wait_cannot_go_next(store: MemoryStore, inspector: Inspector) -> None:

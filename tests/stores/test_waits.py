@@ -1,24 +1,20 @@
 """A wait is known by its nonce: whatever its ticket says of priority and place, it is the same wait."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Reason, Wait
+from celery_semaphore.core.permit import Kind, Reason, Wait
 from celery_semaphore.core.session import GRANT_S
-from celery_semaphore.core.ticket import HIGHEST_PRIORITY, Ticket
+from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import (
     admitted,
     came_back,
     claim,
-    named,
     parked,
     refused,
 )
-from tests.conformance.grants import messages, reaped, released
+from tests.conformance.grants import messages, released
 from tests.conformance.suite import LEASE, TAKE_UP
 from tests.conformance.waiting.calling import calling, calls, granted
 from tests.support.servers import RedisServer
@@ -48,65 +44,6 @@ def line(store: RedisStore, resource: str = "api") -> list[str]:
     seen = store.snapshot(resource)
     assert seen.waiting == len(seen.waiters)
     return [each.ticket.nonce for each in seen.waiters]
-
-
-def overtaking(store: RedisStore, clock: Clock, claims: Sequence[Claim] = API) -> Ticket:
-    """The ticket of "c" from before it was promoted past "b"."""
-    admitted(store, claims, "a")
-    parked(store, claims, "b")
-    clock.advance(1)
-    ticket = named(store, "c", claims=claims)
-    store.promote([ticket], claims[0].resource)
-    return ticket
-
-
-class TestPromoted:
-    def test_attached_again_in_line(self, store: RedisStore, clock: Clock) -> None:
-        """By the ticket from before: nothing of it is left in the line."""
-        ticket = overtaking(store, clock)
-        assert not store.attach(ticket, API, b"c", name="c")
-        assert line(store) == ["c", "b"]
-        assert store.snapshot("api").waiters[0].ticket.priority == HIGHEST_PRIORITY
-
-    def test_attached_again_beside_its_grant(self, store: RedisStore, clock: Clock) -> None:
-        """Which nobody has sent yet: it is in no line, or it would be granted twice."""
-        ticket = overtaking(store, clock)
-        store.release("a", API)
-        outgoing = store.attach(ticket, API, b"c", name="c")
-        assert line(store) == ["b"]
-        assert messages(store.take(outgoing)) == [b"c"]
-
-    def test_sent_by_the_ticket_from_before(self, store: RedisStore, clock: Clock) -> None:
-        ticket = overtaking(store, clock)
-        (grant,) = released(store, "a", API)
-        assert grant.ticket != ticket
-        clock.advance(TAKE_UP - 1)
-        store.sent([replace(grant, ticket=ticket)])
-        clock.advance(TAKE_UP - 1)
-        assert reaped(store) == []
-        assert admitted(store, API, "c2", returns(ticket)).token == grant.token
-
-    def test_given_up_by_the_ticket_from_before(self, store: RedisStore, clock: Clock) -> None:
-        ticket = overtaking(store, clock)
-        store.release(ticket, API)
-        assert line(store) == ["b"]
-
-    def test_a_grant_is_shown_by_its_ticket(self, store: RedisStore, clock: Clock) -> None:
-        overtaking(store, clock)
-        (grant,) = released(store, "a", API)
-        assert granted(store) == [grant.ticket]
-        store.sent([grant])
-        assert granted(store) == [grant.ticket]
-
-    def test_a_forgotten_one_stands_as_its_ticket_says(
-        self, server: RedisServer, store: RedisStore, clock: Clock
-    ) -> None:
-        ticket = overtaking(store, clock)
-        with server.client() as client:
-            client.flushall()
-        again = refused(store, API, "c2", returns(ticket))
-        assert (again.ticket, again.waited) == (ticket, 0.0)
-        assert store.snapshot("api").waiters[0].ticket.priority == 0
 
 
 class TestHolderOfAWait:

@@ -112,7 +112,7 @@ class Acquisition:
         if not anew and (
             known := self.state.known(self.wanted, told.nonce if told else self.holder)
         ):
-            if told:  # the record of the messages outlives the wait: it must have the new rank
+            if told:  # the record of the messages outlives the wait: it must have its place
                 self.messages.ticket = known
             return known
         priority = min(HIGHEST_PRIORITY, max(0, self.wait.priority if self.wait else 0))

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ...core.ticket import HIGHEST_PRIORITY, Ticket
 
-    from ...core.ticket import Ticket
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from .declared import Declared
     from .stored_wait import StoredWait
 
@@ -120,6 +121,14 @@ class Resource:
             if before is None or waiter.ticket.rank < before.rank
         ]
         return sorted(line, key=lambda waiter: waiter.ticket.rank)
+
+    def promote(self, nonces: Collection[str]) -> frozenset[str]:
+        """Give those of these waits that stand in line, or are set aside, the highest priority; return which ones."""
+        moved = [each for each in self.line() if each.nonce in nonces and not each.in_transit]
+        for each in moved:
+            ticket = replace(each.ticket, priority=HIGHEST_PRIORITY)
+            self.tickets[each.nonce] = replace(each, ticket=ticket)
+        return frozenset(each.nonce for each in moved)
 
     def has_message(self, names: Iterable[str]) -> bool:
         """Return whether a message with one of these names is in line or granted."""

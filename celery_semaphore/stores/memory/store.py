@@ -160,15 +160,13 @@ class MemoryStore(BringsDurations):
                     at.end(waiter.nonce, state.now + state.take_up)
             return self._handed_on([ResourceClaim(at.name, 0, 0) for at in concerned]).outgoing
 
-    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
-        with self._lock:
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> frozenset[str]:
+        with self._lock:  # E11
             state, wanted = self._entered(), [ResourceClaim(resource, 0, 0)]
             state.end_overdue(wanted)
-            at, nonces = state.at(resource), {ticket.nonce for ticket in tickets}  # E11
-            for waiter in at.line():
-                if waiter.nonce in nonces:
-                    at.tickets[waiter.nonce] = waiter.promoted()
-            return self._handed_on(wanted).outgoing
+            moved = state.at(resource).promote({ticket.nonce for ticket in tickets})
+            self._handed_on(wanted)
+            return moved
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         with self._lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,3 @@ class StoredWait:
 
     def claim_at(self, resource: str) -> ResourceClaim:
         return next(claim for claim in self.resource_claims if claim.resource == resource)
-
-    def promoted(self) -> StoredWait:
-        """Return the same wait with the highest priority, at its place."""
-        return replace(self, ticket=self.ticket.promoted())

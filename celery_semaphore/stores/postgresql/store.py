@@ -47,7 +47,7 @@ from .facts import facts_of
 from .health import examine
 from .index import Index
 from .link import Link
-from .names import stored
+from .names import original, stored
 from .questions import acquisition, brought_by, columns, published
 from .renewals import Renewer
 from .runner import BATCH, SHORTEST_MS, Runner
@@ -176,13 +176,15 @@ class PostgresStore(BringsDurations):
                     break
         return outgoing
 
-    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
-        outgoing: Outgoing = frozenset()
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> frozenset[str]:
+        promoted = set[str]()
         nonces = [stored(ticket.nonce) for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
-            handed = self._runner.run("promote", resource, nonces[start : start + BATCH])
-            outgoing |= self._runner.handed_on([resource], handed).outgoing
-        return outgoing
+            words = nonces[start : start + BATCH]
+            ((*handed, moved),) = self._runner.run("promote", resource, words)
+            self._runner.handed_on([resource], [handed])
+            promoted |= set(map(original, texts(moved)))
+        return frozenset(promoted)
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         names, by = sorted(outgoing), None if broker is None else stored(broker)

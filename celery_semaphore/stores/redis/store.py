@@ -175,14 +175,15 @@ class RedisStore(BringsDurations):
             outgoing |= self._hand_on.end(names[start : start + BATCH])
         return outgoing
 
-    def promote(self, tickets: Sequence[Ticket], resource: str) -> Outgoing:
-        outgoing: Outgoing = frozenset()
-        wanted = [ResourceClaim(resource, 0, 0)]
+    def promote(self, tickets: Sequence[Ticket], resource: str) -> frozenset[str]:
+        promoted, wanted = set[str](), [ResourceClaim(resource, 0, 0)]
         nonces = [ticket.nonce for ticket in tickets]
         for start in range(0, len(nonces), BATCH):
-            answer = self._runner.run(scripts.PROMOTE, wanted, nonces[start : start + BATCH])
-            outgoing |= self._hand_on.handed_on(wanted, answer).outgoing
-        return outgoing
+            words = nonces[start : start + BATCH]
+            *answer, moved = self._runner.run(scripts.PROMOTE, wanted, words)
+            self._hand_on.handed_on(wanted, answer)
+            promoted |= set(map(answers.text, moved))
+        return frozenset(promoted)
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         words: list[Word] = [BATCH] if broker is None else [BATCH, broker]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -221,7 +222,7 @@ class NewWaits(WithTasks):
         task = Task(store)
         task.goes_back("h1")
         assert task.ticket
-        promoted = task.ticket.promoted()
+        promoted = replace(task.ticket, priority=255)
         clock.advance(1)
         task.is_interrupted("h2", "h1.1", ticket=promoted)
         admitted(store, task.claims, "busy")

@@ -19,7 +19,7 @@ from tests.conformance.acquisition import (
     requeued,
 )
 from tests.conformance.grants import messages, released
-from tests.conformance.suite import TAKE_UP, Suite
+from tests.conformance.suite import Suite
 from tests.conformance.waiting.calling import SESSION, calling, calls, granted
 
 if TYPE_CHECKING:
@@ -49,13 +49,6 @@ class Nonces(Suite):
         store.promote([ticket], "api")
         return ticket
 
-    def test_the_text_has_the_present_priority(self, store: Store, old: Ticket) -> None:
-        before, after = old, store.snapshot("api").waiters[0].ticket
-        assert (after.nonce, after.place) == (before.nonce, before.place) == ("b", before.place)
-        assert (before.priority, after.priority) == (0, HIGHEST_PRIORITY)
-        answer = refused(store, claim(), "b2", came_back(old, Kind.PARK))
-        assert ticket_of(answer) == after
-
     def test_the_old_text_gives_the_wait_up(self, store: Store, old: Ticket) -> None:
         assert not store.release(old, claim()).outgoing
         assert messages(released(store, "a", claim())) == [b"c"]
@@ -64,20 +57,6 @@ class Nonces(Suite):
         assert messages(released(store, "a", claim())) == [b"b"]
         assert messages(released(store, old, claim())) == [b"c"]
         assert [ticket.nonce for ticket in granted(store)] == ["c"]
-
-    def test_what_was_sent_with_the_old_text(self, store: Store, clock: Clock) -> None:
-        """Report a message as sent after its grant lapsed and its wait was promoted: that changes nothing."""
-        admitted(store, claim(), "a")
-        ticket = named(store, "b")
-        late = released(store, "a", claim())
-        store.set_limit(0, "api")
-        clock.advance(TAKE_UP)
-        store.reap()
-        store.promote([ticket], "api")
-        store.sent(late)
-        assert store.snapshot("api").waiters[0].ticket.priority == HIGHEST_PRIORITY
-        (grant,) = store.take(store.set_limit(None, "api"))
-        assert grant.ticket == Ticket("b", HIGHEST_PRIORITY, late[0].ticket.place)
 
     def test_a_store_that_forgot_it_takes_the_text_as_it_is(
         self, store: Store, old: Ticket

@@ -230,3 +230,10 @@ class Waiting(Suite):
         assert (waiter.ticket, waiter.kind, waiter.weight) == (first, Kind.REQUEUE, 2)
         assert (waiter.ticket.priority, waiter.position, waiter.unsatisfiable) == (3, 0, False)
         assert (waiter.ticket.since, waiter.due) == (clock.now - 1, clock.now - 0.5)
+
+    def test_a_message_without_a_name_is_ended_by_none(self, store: Store) -> None:
+        admitted(store, claim(), "a")
+        parked(store, claim(), "b")
+        before = store.snapshot("api").waiters
+        assert not store.end([""])
+        assert store.snapshot("api").waiters == before

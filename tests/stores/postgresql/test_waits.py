@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +9,8 @@ import pytest
 from celery_semaphore.core.permit import (
     Grant,
     Kind,
-    MessageId,
     OtherClaims,
-    Permit,
     Reason,
-    Refusal,
     Wait,
 )
 from celery_semaphore.core.session import GRANT_S, HeldWait, Standing
@@ -28,7 +24,7 @@ from tests.conformance.acquisition import (
     refused,
     requeued,
 )
-from tests.conformance.grants import reaped, released
+from tests.conformance.grants import released
 from tests.conformance.suite import LEASE, TAKE_UP
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -161,69 +157,6 @@ def test_a_caller_takes_its_grant_up_without_its_ticket(opened: Opened) -> None:
     admitted(store, claim(), "b", CALL)
     assert holders(store) == [("b", False)]
     assert waits(store) == []
-
-
-def test_a_promoted_wait_is_found_by_its_holder(opened: Opened) -> None:
-    """Its answer was lost, and an operator was quick; the priority that it declares is that of before."""
-    store, _ = opened
-    admitted(store, claim(), "a")
-    before = refused(store, claim(), "c", PARK).ticket
-    assert before
-    store.attach(before, claim(), b"c", name="c")
-    store.promote([before], "api")
-    answer = refused(store, claim(), "c", PARK)
-    assert answer.ticket == before.promoted()
-    assert waits(store) == [answer.ticket]
-
-
-def test_a_promoted_grant_that_was_sent_keeps_its_priority(opened: Opened) -> None:
-    """In what people see, and where its old message is parked again before the grant lapses."""
-    store, clock = opened
-    first, second = waiting(opened, "b", "c")
-    store.promote([second], "api")
-    sent(store)
-    promoted = second.promoted()
-    assert holders(store) == [(promoted, True)]
-    assert not store.attach(second, claim(), b"again", name="c")
-    store.set_limit(0, "api")
-    clock.advance(TAKE_UP)
-    assert reaped(store) == []
-    assert waits(store) == [promoted, first]
-
-
-def test_what_was_sent_is_known_by_any_text_of_its_ticket(opened: Opened) -> None:
-    store, _ = opened
-    store.promote(waiting(opened, "b"), "api")
-    (grant,) = released(store, "a", claim())
-    old = Grant(replace(grant.ticket, priority=0), grant.token, grant.claims, b"", grant.expires_at)
-    store.sent([old])
-    assert holders(store) == [(grant.ticket, True)]
-    store.set_limit(0, "api")
-    assert reaped(store) == []  # nothing is left to be sent
-    store.release(old.ticket, claim())
-    assert (holders(store), waits(store)) == ([], [])
-
-
-def test_a_message_without_its_header_finds_its_wait_after_a_promotion(opened: Opened) -> None:
-    """And one that still carries the text of before is no other task's."""
-    store, clock = opened
-    admitted(store, claim(), "a")
-    answer = store.acquire(claim(), "c", PARK, MessageId("c:0"))
-    assert isinstance(answer, Refusal)
-    assert answer.ticket
-    store.attach(answer.ticket, claim(), b"c", name="c")
-    store.promote([answer.ticket], "api")
-    clock.advance(1)
-    again = MessageId("c:0", redelivered=True)
-    for n, ticket in enumerate([None, answer.ticket, None]):
-        found = store.acquire(claim(), f"c{n}", Wait(Kind.PARK, ticket), again)
-        assert isinstance(found, Refusal)
-        assert (found.ticket, found.waited) == (answer.ticket.promoted(), 1.0)
-    assert len(waits(store)) == 1
-    grant = sent(store)
-    assert isinstance(store.acquire(claim(), "c9", PARK, again), Permit)
-    assert grant.payload == b"c"
-    assert holders(store) == [("c9", False)]
 
 
 @pytest.mark.parametrize("call", ["acquire", "attach", "name"])
