@@ -40,7 +40,7 @@ def refuse_unknown(task: str, options: Iterable[str]) -> None:
     for name in options:
         if name.startswith(BEGINS):  # a cheap check, as each call runs it
             meant = nearest(name, OPTIONS, alike=0.0)
-            msg = f"task {task}: {name}= is no option of a call; the nearest is {meant}=."
+            msg = f"task {task}: {name}= is not an option of a call; did you mean {meant}=?"
             raise SemaphoreError(msg)
 
 
@@ -51,7 +51,7 @@ def refuse_misspelt(headers: Iterable[str]) -> None:
             continue
         meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
         if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
-            msg = f"its message has the header {name}, which is no option of a call; the nearest is {meant}."
+            msg = f"its message has the header {name}, which is not an option of a call; did you mean {meant}?"
             raise SemaphoreError(msg)
 
 

@@ -52,7 +52,7 @@ def test_other_calls_by_name_are_left_alone(app: Celery) -> None:
 )
 def test_a_misspelt_one_fails_its_task(app: Celery, name: str, meant: str) -> None:
     headers = sent(app, **{name: "vip"}).headers
-    with pytest.raises(SemaphoreError, match=f"header {name}, which is .*nearest is {meant}"):
+    with pytest.raises(SemaphoreError, match=f"header {name}, which is .*did you mean {meant}"):
         refuse_misspelt(headers)
 
     @app.task(name="shop.export", base=LimitedTask, semaphore="s", limit=2, shared=False)

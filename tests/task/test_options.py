@@ -217,11 +217,11 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
     declare(app, base=Base, semaphore="s", limit=1, key="{tenant}", weight=1, **own)
     texts = sorted(warnings_of(app.tasks.values()))
     assert len(texts) == 5
-    assert texts[0].startswith("task shop.export: height=3 is no option; did you mean weight?")
-    assert texts[1].startswith("task shop.export: keys=1 is no option; did you mean key?")
-    assert texts[2].startswith("task shop.export: limits=5 is no option; did you mean limit?")
-    assert texts[3].startswith("task shop.export: on_saturate='drop' is no option")
-    assert texts[4].startswith("task shop.export: weights=3 is no option; did you mean weight?")
+    assert texts[0].startswith("task shop.export: height=3 is not an option; did you mean weight?")
+    assert texts[1].startswith("task shop.export: keys=1 is not an option; did you mean key?")
+    assert texts[2].startswith("task shop.export: limits=5 is not an option; did you mean limit?")
+    assert texts[3].startswith("task shop.export: on_saturate='drop' is not an option")
+    assert texts[4].startswith("task shop.export: weights=3 is not an option; did you mean weight?")
 
 
 def test_plurals_beside_a_list_of_limits_are_warned_of(app: Celery) -> None:

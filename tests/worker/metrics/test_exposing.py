@@ -209,7 +209,10 @@ def test_an_address_that_is_none(address: object) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("192.0.2.1", "Cannot assign requested address; this is no address of this host: give one"),
+        (
+            "192.0.2.1",
+            "Cannot assign requested address; this is not an address of this host: give one",
+        ),
         ("nonsense", "this address cannot be found: give an IP address or a name of this host."),
     ],
 )
