@@ -73,7 +73,7 @@ class Semaphore:
         ``lease`` is another one, a warning is logged once.
         """
         if [app, url, store].count(None) != 2:  # noqa: PLR2004 - all but one
-            msg = "Semaphore needs one of app=, url= and store=: where permits are kept."
+            msg = "Semaphore needs one of app=, url= and store=, which says where permits are kept."
             raise ConfigurationError(msg)
         if app is not None:
             check_app(app, prefix, lease)

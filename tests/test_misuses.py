@@ -184,14 +184,17 @@ SETTINGS: list[tuple[str, str]] = [
     ("app.conf.semaphore_timeout = 'inf'", "semaphore_timeout='inf' must be a number of seconds"),
     (
         "app.conf.semaphore_on_saturated = 'pray'",
-        "semaphore_on_saturated='pray' is unknown; it is one of wait, requeue, park, drop, fail",
+        "semaphore_on_saturated='pray' is unknown; it must be one of wait, requeue, park, drop, fail",
     ),
     (
         "app.conf.semaphore_on_lost = 'die'",
-        "semaphore_on_lost='die' is unknown; it is one of warn, terminate",
+        "semaphore_on_lost='die' is unknown; it must be one of warn, terminate",
     ),
     ("app.conf.broker_url = 'amqp://b'", "semaphore_url is not set…for instance redis://localhost"),
-    ("app.conf.semaphore_url = 'reddis://b'", "semaphore_url has the scheme 'reddis'; known are"),
+    (
+        "app.conf.semaphore_url = 'reddis://b'",
+        "semaphore_url has the scheme 'reddis'; known schemes:",
+    ),
     ("app.conf.SEMAPHORE_URL = 'redis://x'", "SEMAPHORE_URL is not read: write semaphore_url"),
     (
         "app.conf.semphore_url = 'redis://x'",
@@ -369,7 +372,7 @@ OPTIONS: list[tuple[str, str]] = [
     ),
     (
         "semaphore='s', limit=dict",
-        "limit=builtins.dict does not tell its parameters: wrap it in a function.",
+        "limit=builtins.dict does not reveal its parameters: wrap it in a function.",
     ),
 ]
 
@@ -442,7 +445,7 @@ def test_a_callable_that_some_call_fits(app: Celery, code: str) -> None:
 OUTSIDE: list[tuple[str, str]] = [
     (
         "Semaphore('export', limit=2, key='{tenant_id}', url='memory://')",
-        "key='{tenant_id}' would be taken as it is…Give the key itself, as in key=str(tenant_id)",
+        "key='{tenant_id}' would be used literally…Give the key itself, as in key=str(tenant_id)",
     ),
     (
         "Semaphore('api', 5, url='memory://', lease=0.5)",
@@ -450,7 +453,7 @@ OUTSIDE: list[tuple[str, str]] = [
     ),
     (
         "limited.apply_async(semaphore_key='{tenant_id}')",
-        "task shop.limited: semaphore_key='{tenant_id}' would be taken as it is. Give the key itself",
+        "task shop.limited: semaphore_key='{tenant_id}' would be used literally. Give the key itself",
     ),
     (
         "import asyncio\nasync def use():\n    async with api: ...\nasyncio.run(use())",
@@ -481,7 +484,7 @@ OUTSIDE: list[tuple[str, str]] = [
     ),
     ("Semaphore('', 5, url='memory://')", "name='' must be a semaphore's name"),
     ("Semaphore(7, 5, url='memory://')", "name=7 must be a semaphore's name"),
-    ("Semaphore('api', 5, key=7, url='memory://')", "key=7 must be a text, or None"),
+    ("Semaphore('api', 5, key=7, url='memory://')", "key=7 must be a string, or None"),
     ("Semaphore('api', 5, timeout=-1, url='memory://')", "timeout=-1 must be a number of seconds"),
     ("Semaphore('api', 5, timeout='5', url='memory://')", "timeout='5' must be a number"),
     ("Semaphore('api', 5, timeout=float('nan'), url='memory://')", "timeout=nan must be"),
@@ -498,7 +501,10 @@ OUTSIDE: list[tuple[str, str]] = [
         "Semaphore('api', 5, app=app, lease=9)",
         "prefix= and lease= are for url=: with app=, its settings",
     ),
-    ("Semaphore('api', 5, url='mongo://x')", "semaphore_url has the scheme 'mongo'; known are"),
+    (
+        "Semaphore('api', 5, url='mongo://x')",
+        "semaphore_url has the scheme 'mongo'; known schemes:",
+    ),
     ("Semaphore('api', 5, url='redis://x/y')", "redis://x/y"),
     ("api('no function')", "neither async nor generators, not 'no function'"),
     ("@api\nasync def use():\n    yield", "neither async nor generators, not <function use"),
@@ -511,19 +517,22 @@ OUTSIDE: list[tuple[str, str]] = [
         "sempahore_key= is not an option…did you mean semaphore_key=",
     ),
     ("limited.s().set(semaphore='x').apply_async()", "semaphore= is not an option of a call"),
-    ("limited.apply_async(semaphore_key=7)", "task shop.limited: semaphore_key=7 must be a text"),
+    ("limited.apply_async(semaphore_key=7)", "task shop.limited: semaphore_key=7 must be a string"),
     (
         "limited.apply_async(semaphore_weight=0)",
         "semaphore_weight=0 must be a whole number, 1 or more",
     ),
-    ("inspector.release(None, 'api')", "holder=None must be a text: the id of a task"),
-    ("inspector.release('7', None)", "resource=None must be a text: Inspector.find() returns it."),
-    ("inspector.resource(None)", "resource=None must be a text: find() returns it."),
-    ("inspector.find(None)", "semaphore=None must be a text"),
-    ("inspector.find('api', 7)", "key=7 must be a text: a task's template makes it."),
+    ("inspector.release(None, 'api')", "holder=None must be a string: the id of a task"),
+    (
+        "inspector.release('7', None)",
+        "resource=None must be a string: Inspector.find() returns it.",
+    ),
+    ("inspector.resource(None)", "resource=None must be a string: find() returns it."),
+    ("inspector.find(None)", "semaphore=None must be a string"),
+    ("inspector.find('api', 7)", "key=7 must be a string: a task's template makes it."),
     (
         "inspector.find('apii')",
-        "no semaphore 'apii' is in use, limited, or declared…nearest is 'api'",
+        "no semaphore 'apii' is in use, limited, or declared…did you mean 'api'",
     ),
     ("inspector.promote('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
     ("inspector.drop('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
@@ -545,12 +554,12 @@ def test_a_text_with_braces_may_be_a_key(app: Celery) -> None:
 # -- commands
 
 COMMANDS: list[tuple[str, int, str]] = [
-    ("show aip", 1, "no semaphore 'aip' is in use, limited, or declared…the nearest is 'api'."),
-    ("limit ap 3", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("limit ap --clear --force", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("pause ap", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("next ap x", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("drop ap x -f", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("show aip", 1, "no semaphore 'aip' is in use, limited, or declared…did you mean 'api'?"),
+    ("limit ap 3", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("limit ap --clear --force", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("pause ap", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("next ap x", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("drop ap x -f", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
     ("limit api", 2, "give a LIMIT or --clear, and not both."),
     ("limit api 2147483648", 2, "2147483648 is not in the range 0<=x<=2147483647"),
     ("limit api -1", 2, "-1"),

@@ -63,11 +63,11 @@ def check_options(limits: Collection[object], key: object, weight: object) -> No
         msg = "semaphore_key and semaphore_weight need a task with one semaphore."
         raise SemaphoreError(msg)
     if key is not None and not isinstance(key, str):
-        msg = f"semaphore_key={key!r} must be a text."
+        msg = f"semaphore_key={key!r} must be a string."
         raise SemaphoreError(msg)
     if key is not None and is_template(key):
         msg = (
-            f"semaphore_key={key!r} would be taken as it is. Give the key itself, as in"
+            f"semaphore_key={key!r} would be used literally. Give the key itself, as in"
             " semaphore_key=str(tenant_id), or leave it out: key= of the task is the template."
         )
         raise SemaphoreError(msg)

@@ -245,7 +245,7 @@ def test_a_click_on_a_link_does_nothing(client: Login, store: Store) -> None:
 def test_an_unknown_semaphore_is_not_found(client: Login) -> None:
     page = client().get(address("apj"))
     assert page.status_code == 404
-    assert "the nearest is &#x27;api&#x27;" in page.content.decode()
+    assert "did you mean &#x27;api&#x27;" in page.content.decode()
     assert "<form" not in page.content.decode().partition('id="content"')[2]
 
 

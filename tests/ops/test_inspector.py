@@ -249,8 +249,8 @@ def test_nobody_is_asked_about_nobody(store: MemoryStore) -> None:
 def test_unknown_semaphores(store: MemoryStore, inspector: Inspector, name: str) -> None:
     hold(store, "t1:1", claims("export", "7"))
     store.set_limit(1, "limited")
-    hints = {"aip": "nearest is 'api'", "exprt": "nearest is 'export'"}
-    hint = hints.get(name, "known are 'api', 'called', 'export', 'idle', 'limited'")
+    hints = {"aip": "did you mean 'api'", "exprt": "did you mean 'export'"}
+    hint = hints.get(name, "known semaphores: 'api', 'called', 'export', 'idle', 'limited'")
     with pytest.raises(UnknownSemaphore, match=hint):
         inspector.resource(name)
 
@@ -448,7 +448,7 @@ def test_a_name_that_is_not_known_is_found_only_to_be_made(
 ) -> None:
     """Else a misspelt one would stay in the list, and be suggested for the next."""
     for key in (None, "7"):
-        with pytest.raises(UnknownSemaphore, match="the nearest is 'api'"):
+        with pytest.raises(UnknownSemaphore, match="did you mean 'api'"):
             inspector.find("apii", key)
     assert inspector.find("apii", create=True) == "apii"
     assert inspector.find("apii", "7", create=True) == "apii/7"

@@ -99,7 +99,7 @@ def _of_cluster(connection: Any) -> list[str]:
     if getattr(connection, "db", 0):
         msg = (
             f"semaphore_url names database {connection.db} of a Redis Cluster, where permits are in database 0 only:"
-            " take the number after its last / away."
+            " remove the number after its last /."
         )
         raise ConfigurationError(msg)
     try:

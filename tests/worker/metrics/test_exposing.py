@@ -195,7 +195,7 @@ def test_a_port_that_is_none(port: object) -> None:
     if port is None:
         assert Settings.from_app(app).metrics_port == 0
         return
-    said = f"semaphore_metrics_port={port!r} must be a number of a port, 0 to 65535."
+    said = f"semaphore_metrics_port={port!r} must be a port number, 0 to 65535."
     with pytest.raises(ConfigurationError, match=re.escape(said)):
         Settings.from_app(app)
 
