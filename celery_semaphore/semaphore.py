@@ -45,7 +45,7 @@ class Semaphore:
 
     One object may be shared by threads, entered again while it is entered, and used after a fork: a child process
     neither renews nor releases the permits of its parent. ``timeout`` bounds each wait; None waits for ever.
-    ``on_lost`` is called with the permit when its lease ended while its holder ran, each time in a thread of its own:
+    ``on_lost`` is called with the permit when its lease ended while its holder ran, each time in a separate thread:
     a callback that hangs delays neither renewals nor other callbacks.
     """
 
@@ -73,7 +73,7 @@ class Semaphore:
         ``lease`` is another one, a warning is logged once.
         """
         if [app, url, store].count(None) != 2:  # noqa: PLR2004 - all but one
-            msg = "Semaphore needs one of app=, url= and store=: where permits are kept."
+            msg = "Semaphore needs one of app=, url= and store=, which says where permits are kept."
             raise ConfigurationError(msg)
         if app is not None:
             check_app(app, prefix, lease)

@@ -42,7 +42,7 @@ def check_app(app: Any, prefix: str, lease: float) -> None:
         msg = f"app={app!r} must be a Celery app."
         raise ConfigurationError(msg)
     if (prefix, lease) != (StoreOptions.prefix, StoreOptions.lease):
-        msg = "prefix= and lease= are for url=: with app=, its settings semaphore_prefix and semaphore_lease say them."
+        msg = "prefix= and lease= are for url=: with app=, its settings semaphore_prefix and semaphore_lease apply."
         raise ConfigurationError(msg)
 
 
@@ -52,10 +52,10 @@ def check(name: object, limit: object, key: object, weight: object) -> None:
         msg = f"name={name!r} must be a semaphore's name."
         raise ConfigurationError(msg)
     if key is not None and not isinstance(key, str):
-        msg = f"key={key!r} must be a text, or None."
+        msg = f"key={key!r} must be a string, or None."
         raise ConfigurationError(msg)
     if key is not None and is_template(key):
-        msg = f"key={key!r} would be taken as it is: there is no call to fill it. {GIVE_THE_KEY}"
+        msg = f"key={key!r} would be used literally: there is no call to fill it in. {GIVE_THE_KEY}"
         raise ConfigurationError(msg)
     for option, value, least in (("limit", limit, 0), ("weight", weight, 1)):
         if option == "limit" and value is None:  # the one in force holds

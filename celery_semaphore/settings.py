@@ -80,7 +80,7 @@ class Settings:
         }
         for name, known in _CHOICES.items():
             if values.get(name, known[0]) not in known:
-                msg = f"semaphore_{name}={values[name]!r} is unknown; it is one of {', '.join(known)}."
+                msg = f"semaphore_{name}={values[name]!r} is unknown; it must be one of {', '.join(known)}."
                 raise ConfigurationError(msg)
         return cls(
             url=url,
@@ -172,11 +172,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "prefix": (str, "a text"),
+    "prefix": (str, "a string"),
     "lease": (_lease, f"a number of seconds, {SHORTEST_LEASE_S:g} or more"),
     "timeout": (_seconds, "a number of seconds above 0"),
-    "on_saturated": (str, "a text"),
-    "on_lost": (str, "a text"),
+    "on_saturated": (str, "a string"),
+    "on_lost": (str, "a string"),
     "wait_timeout": (_seconds, "a number of seconds above 0"),
     "requeue_delay": (_seconds, "a number of seconds above 0"),
     "requeue_max_delay": (_seconds, "a number of seconds above 0"),
@@ -188,8 +188,8 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),
-    "broker": (_text, "a text"),
-    "metrics_port": (_port, "a number of a port, 0 to 65535"),
+    "broker": (_text, "a string"),
+    "metrics_port": (_port, "a port number, 0 to 65535"),
     "metrics_address": (_text, "an IP address or a name of this host"),
     "eager_timeout": (_seconds_or_zero, "a number of seconds, 0 or more"),
 }
@@ -232,10 +232,10 @@ def _where(conf: Any) -> Place:
     if isinstance(backend, str) and backend.startswith(_BACKENDS):
         options = conf.get("result_backend_transport_options") or {}
         return backend, options, conf.get("redis_backend_use_ssl")
-    hint = " For a Redis Cluster Celery has no transport." if "+cluster:" in broker else ""
+    hint = " Celery has no transport for a Redis Cluster." if "+cluster:" in broker else ""
     msg = (
         f"semaphore_url is not set, and neither the broker nor the result backend can keep permits.{hint}"
-        " Set it to where permits shall be kept, for instance redis://localhost:6379/0"
+        " Set it to the server that keeps permits, for instance redis://localhost:6379/0"
         " (Django: CELERY_SEMAPHORE_URL)."
     )
     raise ConfigurationError(msg)

@@ -35,7 +35,7 @@ ALARMS = (
         "2m",
         "critical",
         "The exporter gets no figures from the store.",
-        "If the store is away, no limited task begins: restore it. Else look at the exporter's log.",
+        "If the store is away, no limited task starts: restore it. Otherwise, look at the exporter's log.",
     ),
     Alarm(
         "SemaphorePermitsLost",
@@ -51,7 +51,7 @@ ALARMS = (
         "2m",
         "warning",
         "Permits of {{ $labels.semaphore }} are free while tasks wait.",
-        "Does a worker run? Else look for workers that hang or have no free process. With weights above 1 the head of the line may need more.",
+        "Is a worker running? If so, look for workers that hang or have no free process. With weights above 1, the head of the line may need more.",
     ),
     Alarm(
         "SemaphoreOldestWait",
@@ -59,7 +59,7 @@ ALARMS = (
         "5m",
         "warning",
         "A task of {{ $labels.semaphore }} has waited for {{ $value | humanizeDuration }}.",
-        "Is the semaphore paused, its limit too low, or a permit held for very long? `celery semaphore list --sort oldest` names it, `show` the rest.",
+        "Is the semaphore paused, its limit too low, or a permit held for very long? `celery semaphore list --sort oldest` names the semaphore, `show` has the rest.",
     ),
     Alarm(
         "SemaphoreOutboxStuck",
@@ -67,8 +67,8 @@ ALARMS = (
         f" unless on (semaphore) {total(increase(metrics.BROUGHT_BACK, '2m'), 'semaphore')} > 0",
         "1m",
         "critical",
-        "Parked tasks of {{ $labels.semaphore }} were granted permits, and no message is sent.",
-        "Does a worker with limited tasks run, and does the broker take messages?",
+        "Parked tasks of {{ $labels.semaphore }} were granted permits, but no message is sent.",
+        "Is a worker with limited tasks running, and does the broker accept messages?",
     ),
     Alarm(
         "SemaphoreUnsatisfiable",
@@ -83,7 +83,7 @@ ALARMS = (
         f"{total(increase(metrics.ENDED_UNRUN, '15m', how='timed_out'), 'semaphore')} > 0",
         "0m",
         "warning",
-        "Waiting tasks of {{ $labels.semaphore }} timed out, and did not run.",
+        "Waiting tasks of {{ $labels.semaphore }} timed out without running.",
         "Raise the limit or wait_timeout, or send fewer tasks.",
     ),
     Alarm(
@@ -92,7 +92,7 @@ ALARMS = (
         "1d",
         "warning",
         "{{ $labels.semaphore }} has been paused for a day, with {{ $value }} keys in use.",
-        "If nobody needs that any more: `celery semaphore resume`. `celery semaphore check` lists all old pauses.",
+        "If the pause is no longer needed: `celery semaphore resume`. `celery semaphore check` lists all old pauses.",
     ),
     Alarm(
         "SemaphoreLimitSetForADay",
@@ -100,7 +100,7 @@ ALARMS = (
         "1d",
         "info",
         "A limit of {{ $labels.semaphore }} has been set by an operator for a day: {{ $value }}.",
-        "Write it into the code, or clear it: `celery semaphore limit --clear`.",
+        "Write the limit into the code, or clear it: `celery semaphore limit --clear`.",
     ),
     Alarm(
         "SemaphoreStoreErrors",
@@ -108,7 +108,7 @@ ALARMS = (
         "2m",
         "critical",
         "The store does not answer {{ $labels.operation }}.",
-        "While the store is away no limited task begins; running tasks lose their permits after a lease.",
+        "While the store is away, no limited task starts; running tasks lose their permits after a lease.",
     ),
     Alarm(
         "SemaphoreKeysSkipped",

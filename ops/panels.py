@@ -47,7 +47,7 @@ USE = (
 PANELS = (
     Panel(
         "Use of the limits",
-        "Permits and grants to the limits of all keys in use. At 1 tasks wait, or are about to.",
+        "Permits and grants as a share of the limits of all keys in use. At 1, tasks wait or are about to.",
         (
             (
                 USE,
@@ -75,19 +75,19 @@ PANELS = (
     ),
     Panel(
         "Time waited",
-        "Of tasks that got their permits: half waited less than p50, 95 of 100 less than p95.",
+        "For tasks that got their permits: half waited less than p50, 95 of 100 less than p95.",
         half_and_most(metrics.WAIT_SECONDS),
         unit="s",
     ),
     Panel(
         "Permits acquired",
-        "In a second, by all workers.",
+        "Per second, by all workers.",
         (each_second(metrics.ACQUIRED, ""),),
         unit="ops",
     ),
     Panel(
         "Attempts refused",
-        "In a second. A task that waits is refused once, and again if its message was delivered again.",
+        "Per second. A waiting task is refused once, and again if its message was delivered again.",
         (each_second(metrics.REFUSED, " {{reason}}", "reason"),),
         unit="ops",
     ),
@@ -110,7 +110,7 @@ PANELS = (
     ),
     Panel(
         "Free permits while tasks wait",
-        "About 0. If it stays above, grants are not taken up: no free process, or a worker that hangs.",
+        "About 0. If it stays above 0, grants are not taken up: no process is free, or a worker hangs.",
         ((seen(metrics.IDLE_WHILE_WAITING, semaphore=SHOWN), "{{semaphore}}"),),
     ),
     Panel(
@@ -158,7 +158,7 @@ PANELS = (
     ),
     Panel(
         "Errors of the store",
-        "Calls without an answer, or with an error. While the store is away no task begins.",
+        "Calls without an answer, or with an error. While the store is away, no limited task starts.",
         ((total(rate(metrics.STORE_ERRORS), "operation"), "{{operation}}"),),
         unit="ops",
     ),

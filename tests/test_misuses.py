@@ -120,7 +120,7 @@ class Ours(Mine, LimitedTaskMixin): ...
 @app.task(base=LimitedTaskMixin, semaphore="api", limit=5)
 def call(): ...
 """,
-        "task shop.call: base=LimitedTaskMixin is no task class, only a part of one. Write base=LimitedTask",
+        "task shop.call: base=LimitedTaskMixin is not a task class, only a part of one. Write base=LimitedTask",
     ),
 ]
 
@@ -160,7 +160,7 @@ def test_no_worker_starts_although_another_reader_swallowed_the_error(app: Celer
     with pytest.raises(ConfigurationError):
         app.finalize()
     assert SemaphoreStep.__name__ in str(app.steps["worker"])
-    with pytest.raises(ConfigurationError, match="base=LimitedTaskMixin is no task class"):
+    with pytest.raises(ConfigurationError, match="base=LimitedTaskMixin is not a task class"):
         app.WorkController(app=app, pool="solo")
 
 
@@ -184,26 +184,29 @@ SETTINGS: list[tuple[str, str]] = [
     ("app.conf.semaphore_timeout = 'inf'", "semaphore_timeout='inf' must be a number of seconds"),
     (
         "app.conf.semaphore_on_saturated = 'pray'",
-        "semaphore_on_saturated='pray' is unknown; it is one of wait, requeue, park, drop, fail",
+        "semaphore_on_saturated='pray' is unknown; it must be one of wait, requeue, park, drop, fail",
     ),
     (
         "app.conf.semaphore_on_lost = 'die'",
-        "semaphore_on_lost='die' is unknown; it is one of warn, terminate",
+        "semaphore_on_lost='die' is unknown; it must be one of warn, terminate",
     ),
     ("app.conf.broker_url = 'amqp://b'", "semaphore_url is not set…for instance redis://localhost"),
-    ("app.conf.semaphore_url = 'reddis://b'", "semaphore_url has the scheme 'reddis'; known are"),
+    (
+        "app.conf.semaphore_url = 'reddis://b'",
+        "semaphore_url has the scheme 'reddis'; known schemes:",
+    ),
     ("app.conf.SEMAPHORE_URL = 'redis://x'", "SEMAPHORE_URL is not read: write semaphore_url"),
     (
         "app.conf.semphore_url = 'redis://x'",
-        "semphore_url is no setting; the nearest is semaphore_url",
+        "unknown setting semphore_url; did you mean semaphore_url",
     ),
     (
         "app.conf.semaphore_leese = 5",
-        "semaphore_leese is no setting; the nearest is semaphore_lease",
+        "unknown setting semaphore_leese; did you mean semaphore_lease",
     ),
     (
         "app.conf.SEMAPHORE_LEESE = 5",
-        "SEMAPHORE_LEESE is no setting; the nearest is semaphore_lease",
+        "unknown setting SEMAPHORE_LEESE; did you mean semaphore_lease",
     ),
     (
         "app.conf.CELERY_SEMAPHORE_LEASE = 5",
@@ -211,11 +214,11 @@ SETTINGS: list[tuple[str, str]] = [
     ),
     (
         "django(CELERY_SEMPHORE_URL='redis://x')",
-        "CELERY_SEMPHORE_URL is no setting; the nearest is CELERY_SEMAPHORE_URL",
+        "unknown setting CELERY_SEMPHORE_URL; did you mean CELERY_SEMAPHORE_URL",
     ),
     (
         "django(CELERY_SEMAPHORE_LEESE=5)",
-        "CELERY_SEMAPHORE_LEESE is no setting; the nearest is CELERY_SEMAPHORE_LEASE",
+        "unknown setting CELERY_SEMAPHORE_LEESE; did you mean CELERY_SEMAPHORE_LEASE",
     ),
     ("django(SEMAPHORE_URL='redis://x')", "SEMAPHORE_URL is not read: write CELERY_SEMAPHORE_URL"),
     (
@@ -224,7 +227,7 @@ SETTINGS: list[tuple[str, str]] = [
     ),
     (
         "django(); app.conf.semaphore_leese = 5",
-        "semaphore_leese is no setting; the nearest is semaphore_lease",
+        "unknown setting semaphore_leese; did you mean semaphore_lease",
     ),
     (
         "app.conf.semaphore_lease = 0.5",
@@ -290,7 +293,9 @@ def test_no_worker_beside_another_one_keeps_permits_in_memory(app: Celery) -> No
     with pytest.raises(ConfigurationError, match=r"memory://.*this pool has several.*Use redis"):
         app.WorkController(app=app, pool="prefork")
     app.conf.broker_url = "redis://broker"
-    text = answer("'memory://' holds for one process, and a@x, b@y of the same broker…Use redis://")
+    text = answer(
+        "'memory://' serves one process only, and a@x, b@y of the same broker…Use redis://"
+    )
     others = mock.patch.object(app.control, "ping", return_value=[{"b@y": {}}, {"a@x": {}}])
     with others, pytest.raises(ConfigurationError, match=text):
         app.WorkController(app=app, pool="threads")
@@ -305,9 +310,12 @@ OPTIONS: list[tuple[str, str]] = [
     ('semaphore="", limit=5', "semaphore=''"),
     ("semaphore=7, limit=5", "semaphore=7"),
     ('semaphore="s"', "needs a limit"),
-    ('semaphore="s", limits=2', "limits=2 is no option; did you mean limit"),
-    ('semaphore="s", limit=5, keys="{tenant}"', "keys='{tenant}' is no option; did you mean key"),
-    ('semaphore="s", limit=5, weights=3', "weights=3 is no option; did you mean weight"),
+    ('semaphore="s", limits=2', "limits=2 is not an option; did you mean limit"),
+    (
+        'semaphore="s", limit=5, keys="{tenant}"',
+        "keys='{tenant}' is not an option; did you mean key",
+    ),
+    ('semaphore="s", limit=5, weights=3', "weights=3 is not an option; did you mean weight"),
     ('semaphore="s", limit=-1', "limit=-1"),
     ('semaphore="s", limit=1.5', "limit=1.5"),
     ('semaphore="s", limit=True', "limit=True"),
@@ -339,16 +347,16 @@ OPTIONS: list[tuple[str, str]] = [
     ("limit=5", "limit=5 does nothing"),
     (
         'semaphore="s", limit=5, on_saturate="drop"',
-        "on_saturate='drop' is no option; did you mean on_saturated?",
+        "on_saturate='drop' is not an option; did you mean on_saturated?",
     ),
     (
         'semaphore="s", limit=5, wait_timout=3',
-        "wait_timout=3 is no option; did you mean wait_timeout?",
+        "wait_timout=3 is not an option; did you mean wait_timeout?",
     ),
-    ('limit=5, semaphor="api"', "semaphor='api' is no option; did you mean semaphore?"),
+    ('limit=5, semaphor="api"', "semaphor='api' is not an option; did you mean semaphore?"),
     (
         'semaphore="s", limit=5, semaphore_limit=3',
-        "semaphore_limit=3 is no option; did you mean limit?",
+        "semaphore_limit=3 is not an option; did you mean limit?",
     ),
     (
         "semaphore='s', limit=lambda tenant, region, day: 5",
@@ -364,7 +372,7 @@ OPTIONS: list[tuple[str, str]] = [
     ),
     (
         "semaphore='s', limit=dict",
-        "limit=builtins.dict does not tell its parameters: wrap it in a function.",
+        "limit=builtins.dict does not reveal its parameters: wrap it in a function.",
     ),
 ]
 
@@ -437,7 +445,7 @@ def test_a_callable_that_some_call_fits(app: Celery, code: str) -> None:
 OUTSIDE: list[tuple[str, str]] = [
     (
         "Semaphore('export', limit=2, key='{tenant_id}', url='memory://')",
-        "key='{tenant_id}' would be taken as it is…Give the key itself, as in key=str(tenant_id)",
+        "key='{tenant_id}' would be used literally…Give the key itself, as in key=str(tenant_id)",
     ),
     (
         "Semaphore('api', 5, url='memory://', lease=0.5)",
@@ -445,7 +453,7 @@ OUTSIDE: list[tuple[str, str]] = [
     ),
     (
         "limited.apply_async(semaphore_key='{tenant_id}')",
-        "task shop.limited: semaphore_key='{tenant_id}' would be taken as it is. Give the key itself",
+        "task shop.limited: semaphore_key='{tenant_id}' would be used literally. Give the key itself",
     ),
     (
         "import asyncio\nasync def use():\n    async with api: ...\nasyncio.run(use())",
@@ -476,7 +484,7 @@ OUTSIDE: list[tuple[str, str]] = [
     ),
     ("Semaphore('', 5, url='memory://')", "name='' must be a semaphore's name"),
     ("Semaphore(7, 5, url='memory://')", "name=7 must be a semaphore's name"),
-    ("Semaphore('api', 5, key=7, url='memory://')", "key=7 must be a text, or None"),
+    ("Semaphore('api', 5, key=7, url='memory://')", "key=7 must be a string, or None"),
     ("Semaphore('api', 5, timeout=-1, url='memory://')", "timeout=-1 must be a number of seconds"),
     ("Semaphore('api', 5, timeout='5', url='memory://')", "timeout='5' must be a number"),
     ("Semaphore('api', 5, timeout=float('nan'), url='memory://')", "timeout=nan must be"),
@@ -493,29 +501,38 @@ OUTSIDE: list[tuple[str, str]] = [
         "Semaphore('api', 5, app=app, lease=9)",
         "prefix= and lease= are for url=: with app=, its settings",
     ),
-    ("Semaphore('api', 5, url='mongo://x')", "semaphore_url has the scheme 'mongo'; known are"),
+    (
+        "Semaphore('api', 5, url='mongo://x')",
+        "semaphore_url has the scheme 'mongo'; known schemes:",
+    ),
     ("Semaphore('api', 5, url='redis://x/y')", "redis://x/y"),
     ("api('no function')", "neither async nor generators, not 'no function'"),
     ("@api\nasync def use():\n    yield", "neither async nor generators, not <function use"),
     (
         "limited.apply_async(semaphore_keyy='x')",
-        "task shop.limited: semaphore_keyy= is no option of a call; the nearest is semaphore_key=",
+        "task shop.limited: semaphore_keyy= is not an option of a call; did you mean semaphore_key=",
     ),
-    ("limited.apply(sempahore_key='x')", "sempahore_key= is no option…nearest is semaphore_key="),
-    ("limited.s().set(semaphore='x').apply_async()", "semaphore= is no option of a call"),
-    ("limited.apply_async(semaphore_key=7)", "task shop.limited: semaphore_key=7 must be a text"),
+    (
+        "limited.apply(sempahore_key='x')",
+        "sempahore_key= is not an option…did you mean semaphore_key=",
+    ),
+    ("limited.s().set(semaphore='x').apply_async()", "semaphore= is not an option of a call"),
+    ("limited.apply_async(semaphore_key=7)", "task shop.limited: semaphore_key=7 must be a string"),
     (
         "limited.apply_async(semaphore_weight=0)",
         "semaphore_weight=0 must be a whole number, 1 or more",
     ),
-    ("inspector.release(None, 'api')", "holder=None must be a text: the id of a task"),
-    ("inspector.release('7', None)", "resource=None must be a text: Inspector.find() returns it."),
-    ("inspector.resource(None)", "resource=None must be a text: find() returns it."),
-    ("inspector.find(None)", "semaphore=None must be a text"),
-    ("inspector.find('api', 7)", "key=7 must be a text: a task's template makes it."),
+    ("inspector.release(None, 'api')", "holder=None must be a string: the id of a task"),
+    (
+        "inspector.release('7', None)",
+        "resource=None must be a string: Inspector.find() returns it.",
+    ),
+    ("inspector.resource(None)", "resource=None must be a string: find() returns it."),
+    ("inspector.find(None)", "semaphore=None must be a string"),
+    ("inspector.find('api', 7)", "key=7 must be a string: a task's template makes it."),
     (
         "inspector.find('apii')",
-        "no semaphore 'apii' is in use, limited, or declared…nearest is 'api'",
+        "no semaphore 'apii' is in use, limited, or declared…did you mean 'api'",
     ),
     ("inspector.promote('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
     ("inspector.drop('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
@@ -537,12 +554,12 @@ def test_a_text_with_braces_may_be_a_key(app: Celery) -> None:
 # -- commands
 
 COMMANDS: list[tuple[str, int, str]] = [
-    ("show aip", 1, "no semaphore 'aip' is in use, limited, or declared…the nearest is 'api'."),
-    ("limit ap 3", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("limit ap --clear --force", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("pause ap", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("next ap x", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
-    ("drop ap x -f", 1, "no semaphore 'ap' is in use…the nearest is 'api'."),
+    ("show aip", 1, "no semaphore 'aip' is in use, limited, or declared…did you mean 'api'?"),
+    ("limit ap 3", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("limit ap --clear --force", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("pause ap", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("next ap x", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("drop ap x -f", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
     ("limit api", 2, "give a LIMIT or --clear, and not both."),
     ("limit api 2147483648", 2, "2147483648 is not in the range 0<=x<=2147483647"),
     ("limit api -1", 2, "-1"),
@@ -556,7 +573,11 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("pause api --for 0s", 2, "more than 0s and at most 366d, such as 10m, not '0s'"),
     ("pause api --for 99999999d", 2, "at most 366d…without a length it lasts until it is resumed."),
     ("lease 1w", 2, "SECONDS must be a number above 0, such as 60, 60s or 2m."),
-    ("show tenant --key acne -t 0", 3, "tenant at key acne: no permits, no waits and no limit in"),
+    (
+        "show tenant --key acne -t 0",
+        3,
+        "tenant at key acne: no permits in use, nothing waiting, no limit in",
+    ),
     ("release api 7c1e -f", 1, "semaphore 'api': 7c1e has no permit."),
 ]
 

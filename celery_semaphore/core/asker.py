@@ -111,9 +111,9 @@ class Asker:
             reply = self._store.ask(self.session, to_forecast=first)
         except SemaphoreError as error:
             if not self._missed:
-                logger.warning("grants cannot be asked for, trying on: %s", error)
+                logger.warning("cannot ask for grants, retrying: %s", error)
         except Exception:
-            logger.exception("grants could not be asked for, trying on")
+            logger.exception("could not ask for grants, retrying")
         now = time.monotonic()
         self._forecast.learn(first, reply.expected if reply else {}, now)
         if reply is None:

@@ -61,6 +61,6 @@ class BackgroundThread:
                 self._step()
             except (Exception, SystemExit):
                 # If this thread died, its work would stop without a log line: leases would expire, permits would leak.
-                logger.exception("%s: a step failed; the thread goes on", self._name)
+                logger.exception("%s: a step failed; the thread continues", self._name)
                 time.sleep(ERROR_PAUSE_S)
         self._at_end()

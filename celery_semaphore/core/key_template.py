@@ -37,7 +37,7 @@ class KeyTemplate:
         try:
             fields = [field for _, field, _, _ in Formatter().parse(self.text) if field is not None]
         except ValueError as error:
-            msg = f"key={self.text!r} is no format string: {error}. Double a brace that is meant as one."
+            msg = f"key={self.text!r} is not a format string: {error}. Double a brace that is meant as one."
             raise ConfigurationError(msg) from error
         names = {field.partition(".")[0].partition("[")[0] for field in fields}
         unnamed = sorted(name for name in names if not name.isidentifier())

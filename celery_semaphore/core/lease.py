@@ -138,7 +138,7 @@ class LeaseKeeper:
             raise
         except Exception:
             logger.exception(
-                "what is overdue could not be ended, or limits not be declared; permits are renewed all the same"
+                "overdue permits could not be ended, or limits could not be declared; permits are renewed all the same"
             )
 
     def _warn(self, error: StoreUnavailable) -> None:
@@ -146,7 +146,7 @@ class LeaseKeeper:
         if self._kept and not self._warned:
             self._warned = True
             logger.warning(
-                "permits (%d) cannot be renewed, trying on until the store answers: %s",
+                "permits (%d) cannot be renewed, retrying until the store answers: %s",
                 len(self._kept),
                 error,
             )
@@ -171,7 +171,7 @@ class LeaseKeeper:
             raise
         except Exception as error:  # noqa: BLE001 - any error may concern one permit only
             if len(permits) <= 1:
-                logger.warning("a permit cannot be renewed, trying on: %r", error)
+                logger.warning("a permit cannot be renewed, retrying: %r", error)
                 return {}
             middle = len(permits) // 2
             return self._answers(permits[:middle]) | self._answers(permits[middle:])

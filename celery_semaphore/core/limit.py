@@ -77,7 +77,7 @@ class Limit:
         except NoneInKey as error:
             msg = (
                 f"semaphore {self.semaphore!r}: key={self.key!r} needs {error}, which is None in this call;"
-                f" where all such calls shall share one key, write {{{error}!s}}"
+                f" if all such calls are meant to share one key, write {{{error}!s}}"
             )
             raise SemaphoreError(msg) from error
         except Exception as error:
@@ -156,7 +156,7 @@ def _check_parameters(option: str, function: Callable[..., Any], task: inspect.S
     try:
         wanted = inspect.signature(function)
     except (TypeError, ValueError) as error:
-        msg = f"{given} does not tell its parameters: wrap it in a function."
+        msg = f"{given} does not reveal its parameters: wrap it in a function."
         raise ConfigurationError(msg) from error
     if wanted.parameters and not may_fit(wanted, task):
         parameters = ", ".join(str(each) for each in task.parameters.values())

@@ -45,7 +45,7 @@ def _why_unread(key: str, conf: Any, known: Collection[str]) -> str | None:
     if meant is None:
         return None
     right = meant if name == key else _written(meant, conf)
-    return f"{key} is no setting; the nearest is {right}."
+    return f"unknown setting {key}; did you mean {right}?"
 
 
 def _instead(name: str, conf: Any, *, is_spaced: bool) -> str:

@@ -62,7 +62,7 @@ def _resume(inspector: Inspector, resource: str, _form: Form) -> str:
 
 def _release(inspector: Inspector, resource: str, form: Form) -> str:
     permit = inspector.release(meant(form.get("holder", "")), resource)
-    return f"Took the permit of {permit.task_id} away."
+    return f"Took away the permit of {permit.task_id}."
 
 
 def _next(inspector: Inspector, resource: str, form: Form) -> str:
@@ -100,10 +100,12 @@ ACTIONS = {
     "release": Action(
         "release",
         _release,
-        "Take this permit away? Its task runs on until it is notified, and another may start at once.",
+        "Take this permit away? Its task keeps running until it is notified, and another may start immediately.",
         "holder",
     ),
-    "next": Action("next", _next, "Let this task run next, before all others that wait?", "task"),
+    "next": Action(
+        "next", _next, "Let this task run next, ahead of all other waiting tasks?", "task"
+    ),
     "drop": Action(
         "drop", _drop, "Drop this waiting task? It ends as REVOKED and never runs.", "task"
     ),

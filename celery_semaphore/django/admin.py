@@ -102,9 +102,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
             done = printable(action.do(semaphores, shown.resource, request.POST))
         except StoreUnavailable as error:
             # The action may have taken effect and only its answer was lost, so it is logged, too.
-            done = (
-                f"{action.permission}: the store did not answer; it may have taken effect or not."
-            )
+            done = f"{action.permission}: the store did not answer, so it may or may not have taken effect."
             messages.error(request, f"{done} ({error})")
         except SemaphoreError as error:
             messages.error(request, printable(f"Not done: {error}"))

@@ -142,7 +142,7 @@ def cause_of(error: OSError) -> str:
         return "this address cannot be found: give an IP address or a name of this host"
     advice = {
         errno.EADDRINUSE: "another process may have this port: give another one",
-        errno.EADDRNOTAVAIL: "this is no address of this host: give one that is",
+        errno.EADDRNOTAVAIL: "this is not an address of this host: give one that is",
         errno.EACCES: "this user may not have this port: give one above 1023",
     }.get(error.errno or 0, "give another address or port")
     return f"{error.strerror or error}; {advice}"

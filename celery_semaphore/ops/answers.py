@@ -54,11 +54,12 @@ def why_in_force(view: ResourceView) -> str:
     """Say why this limit is in force, and which process declared it."""
     if (declared := view.declared) is None:
         return _why_none(view)
-    begin = "In force after the pause is" if view.paused else "In force is"
-    what = "the limit that was set;" if view.set_by_operator else "what is declared:"
-    of_keys = " for all keys" if view.for_each_key else ""
-    by = printable(declared.by)
-    return f"{begin} {what} the smallest limit declared last{of_keys} is {declared.limit}, by {by}."
+    limit = "The limit in force after the pause" if view.paused else "The limit in force"
+    smallest = f"the smallest declared last{' for all keys' if view.for_each_key else ''}"
+    which = f"{declared.limit}, by {printable(declared.by)}."
+    if view.set_by_operator:
+        return f"{limit} was set by an operator; {smallest} is {which}"
+    return f"{limit} is {smallest}: {which}"
 
 
 def _why_none(view: ResourceView) -> str:
@@ -66,7 +67,7 @@ def _why_none(view: ResourceView) -> str:
     if view.limit is not None or view.own_limit is None:
         return ""
     return (
-        f"The store knows no limit yet: {view.own_limit} is what the tasks of this app declare."
+        f"The store knows no limit yet; the tasks of this app declare {view.own_limit}."
         " It is in force once one of their workers starts, or a task asks for a permit."
     )
 
@@ -80,9 +81,9 @@ def stays_paused(keys: Sequence[str]) -> str:
     """List the keys of a semaphore that have a pause of their own; return "" if there is none."""
     if not keys:
         return ""
-    stay = "1 key has a pause of its own, which stays" if len(keys) == 1 else ""
+    stay = "1 key has its own pause, which stays" if len(keys) == 1 else ""
     named = _listed([*map(printable, keys)])
-    return f"{stay or f'{len(keys)} keys have pauses of their own, which stay'}: {named}."
+    return f"{stay or f'{len(keys)} keys have their own pauses, which stay'}: {named}."
 
 
 def excepted(own: Mapping[str, int], limit: int | None) -> str:
@@ -90,7 +91,7 @@ def excepted(own: Mapping[str, int], limit: int | None) -> str:
     others = [f"{printable(key)} ({each})" for key, each in own.items() if each != limit]
     if not others:
         return ""
-    return f"These keys have limits of their own, which stay in force: {_listed(others)}."
+    return f"These keys have their own limits, which stay in force: {_listed(others)}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -79,14 +79,14 @@ def semaphore(ctx: click.Context, **_: Any) -> None:
     type=click.Choice(["name", "oldest"]),
     default="name",
     show_default=True,
-    help="By name, or the one with the oldest wait first.",
+    help="Sort by name, or by the oldest wait, longest first.",
 )
 @_json
 @click.pass_context
 def list_(ctx: click.Context, sort: str, *, as_json: bool) -> None:
-    """List all semaphores: limit, permits in use, waiting, and for how long the oldest wait has lasted.
+    """List all semaphores: limit, permits in use, waiting tasks, and how long the oldest has waited.
 
-    The exit code is 1 if a task declares a semaphore and is not limited.
+    The exit code is 1 if a task declares a semaphore but is not limited.
     """
     with inspecting(ctx) as inspector:
         views = inspector.semaphores()
@@ -108,7 +108,7 @@ def list_(ctx: click.Context, sort: str, *, as_json: bool) -> None:
     type=click.IntRange(0),
     default=20,
     show_default=True,
-    help="Show at most so many waiters.",
+    help="Show at most this many waiters.",
 )
 @_timeout
 @_json
@@ -118,7 +118,7 @@ def show(
 ) -> None:
     """Show one semaphore, or one KEY of it: its permits, and its waiters in order.
 
-    The exit code is 3 for a KEY at which nothing holds a permit or waits, and no limit is in force.
+    The exit code is 3 if nothing holds a permit or waits at the KEY, and no limit is in force there.
     """
     with inspecting(ctx, timeout) as inspector:
         resource = inspector.find(name, key)
@@ -136,21 +136,21 @@ def show(
 @semaphore.command(cls=CeleryCommand)
 @_name
 @click.argument("limit", type=click.IntRange(0, HIGHEST), required=False)
-@click.option("--clear", cls=CeleryOption, is_flag=True, help="Take back what was set for this.")
+@click.option("--clear", cls=CeleryOption, is_flag=True, help="Clear the limit that was set here.")
 @_key
-@click.option("-f", "--force", cls=CeleryOption, is_flag=True, help="Also for an unknown name.")
+@click.option("-f", "--force", cls=CeleryOption, is_flag=True, help="Accept an unknown name.")
 @click.pass_context
 def limit(
     ctx: click.Context, name: str, limit: int | None, key: str | None, *, clear: bool, force: bool
 ) -> None:
     """Set the LIMIT of a semaphore, or of one key, until it is cleared. Running tasks keep their permits.
 
-    A pause stays: this changes the limit from which it goes on. A LIMIT of 0 is refused, since that is a pause.
+    A pause stays: this changes the limit that is in force after it. A LIMIT of 0 is refused: use `pause` instead.
 
-    A semaphore that is used outside tasks only is known while it is in use: --force sets its limit before.
+    A semaphore that is only used outside tasks is known while it is in use: use --force to set its limit earlier.
 
     A limit that is set for one key overrides that of the semaphore. Once it is cleared, the limit that was set for
-    the whole semaphore is in force, else what the tasks declare.
+    the whole semaphore is in force, or else the limit that the tasks declare.
     """
     if (limit is None) != clear:
         raise click.UsageError("give a LIMIT or --clear, and not both.")
@@ -181,9 +181,9 @@ def _to_limit(inspector: Inspector, name: str, key: str | None, *, force: bool, 
 )
 @click.pass_context
 def pause(ctx: click.Context, name: str, key: str | None, lasts: float | None) -> None:
-    """Start no new task until the semaphore is resumed; running tasks go on.
+    """Start no new task until the semaphore is resumed; running tasks continue.
 
-    All its keys are paused, also those with a limit of their own. Of two pauses the later end counts.
+    All its keys are paused, even those with their own limit. If it is paused twice, the later end counts.
     """
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
@@ -196,9 +196,9 @@ def pause(ctx: click.Context, name: str, key: str | None, lasts: float | None) -
 @_key
 @click.pass_context
 def resume(ctx: click.Context, name: str, key: str | None) -> None:
-    """End a pause; the limit from before it is in force again, or the one that was set meanwhile.
+    """End a pause; the limit from before it is in force again, or the limit that was set during it.
 
-    Keys with a pause of their own stay paused, and are listed: name them with --key.
+    Keys with their own pause stay paused, and are listed: name them with --key.
     """
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
@@ -213,9 +213,9 @@ def resume(ctx: click.Context, name: str, key: str | None) -> None:
 @_force
 @click.pass_context
 def release(ctx: click.Context, name: str, holder: str, key: str | None, *, force: bool) -> None:
-    """Release one permit; HOLDER is a task's id as `show` prints it.
+    """Release one permit; HOLDER is a task id as `show` prints it.
 
-    The task is not stopped: while it runs, one task more than the limit may run.
+    The task is not stopped: while it runs, one more task than the limit may run.
     """
     with inspecting(ctx) as inspector:
         resource = inspector.find(name, key)
@@ -277,7 +277,7 @@ def drop(
 @_force
 @click.pass_context
 def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> None:
-    """End all tasks that wait for a semaphore, or for one KEY, without having run.
+    """End all tasks that wait for a semaphore, or for one KEY, without running them.
 
     Parked tasks end without a worker. Workers revoke the others; a task in transit ends when it is delivered. A task
     that no worker has received does not wait for the semaphore yet, and stays: `celery purge` deletes it.
@@ -286,7 +286,8 @@ def purge(ctx: click.Context, name: str, key: str | None, *, force: bool) -> Non
         resource = inspector.find(name, key)
         if not force:
             click.confirm(
-                f"{describe(resource)}: {inspector.waiting(resource)} wait there. Their tasks will never run. Purge them?",
+                f"{describe(resource)}: {inspector.waiting(resource)} waiting."
+                " The tasks among them will never run. Purge them?",
                 abort=True,
             )
         say(ctx, tables.purged(inspector.purge(resource)))

@@ -35,8 +35,8 @@ class Directory:
             return
         semaphore, names = names_of(resource)[0], {names_of(name)[0] for name in known}
         meant = nearest(semaphore, names, alike=0.5)
-        hint = f"the nearest is {meant!r}" if meant else f"known are {_listed(names)}"
-        msg = f"no semaphore {semaphore!r} is in use, limited, or declared by a task of this app; {hint}."
+        hint = f"did you mean {meant!r}?" if meant else f"known semaphores: {_listed(names)}."
+        msg = f"no semaphore {semaphore!r} is in use, limited, or declared by a task of this app; {hint}"
         raise UnknownSemaphore(msg)
 
     def find(self, semaphore: str, key: str | None) -> str:
@@ -75,7 +75,7 @@ def keyed_by(tasks: Iterable[Any]) -> frozenset[str]:
 def check_text(name: str, value: object, why: str) -> None:
     """Raise for a value of another type: annotations do not bind a user."""
     if not isinstance(value, str):
-        msg = f"{name}={value!r} must be a text: {why}."
+        msg = f"{name}={value!r} must be a string: {why}."
         raise SemaphoreError(msg)
 
 

@@ -147,7 +147,7 @@ class Inspector:
         waiting = self._reader.waiting_tasks(task_ids, resource)
         for view in waiting:
             if view.kind is Kind.BLOCK:
-                msg = f"{view.task_id} is no task but a process that waits outside of them."
+                msg = f"{view.task_id} is not a task but a process that waits outside tasks."
                 raise SemaphoreError(msg)
         return waiting
 
@@ -226,7 +226,7 @@ class Inspector:
     def pause(self, resource: str, lasts: float | None = None) -> bool:
         """Admit no new task until it is resumed, ``lasts`` seconds are over, or the store loses its data.
 
-        It pauses all keys of a semaphore. Of two pauses the later end counts. Return whether that changed anything.
+        It pauses all keys of a semaphore. If it is paused twice, the later end counts. Return False if nothing changed.
         """
         return self._store.pause(resource, lasts)
 
@@ -244,7 +244,7 @@ class Inspector:
         return was_paused
 
     def release(self, holder: str, resource: str) -> PermitView:
-        """Release one permit, by its holder or by its task's id. Its task runs on, and notices at its next renewal.
+        """Release one permit, by its holder or its task's id. Its task keeps running, and notices at its next renewal.
 
         If the task holds other semaphores, it loses them at that renewal.
         """
@@ -282,7 +282,7 @@ class Inspector:
     def purge(self, resource: str) -> Purged:
         """End all tasks that wait for a semaphore, or for one key, as REVOKED.
 
-        Parked tasks end at once, without workers. The others are revoked if any worker answers: held tasks end
+        Parked tasks end immediately, without workers. The others are revoked if any worker answers: held tasks end
         within seconds, tasks in transit when their messages are delivered.
         """
         self.check(resource)

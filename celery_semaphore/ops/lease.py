@@ -23,8 +23,8 @@ NO_NUMBER = "SECONDS must be a number above 0, such as 60, 60s or 2m."
 def lease(ctx: click.Context, seconds: str) -> None:
     """Change the lease of the whole store to SECONDS, such as 60, 60s or 2m, for all processes that use it.
 
-    Each learns it by its next call; running tasks keep their permits. Grants of parked tasks that are sent last for
-    semaphore_take_up as this app sets it, else for a lease.
+    Each process learns it at its next call; running tasks keep their permits. A permit for a parked task that is sent
+    is kept for semaphore_take_up as this app sets it, or else for a lease.
     """
     app = ctx.obj.app
     with said_in_one_line(app):
@@ -53,7 +53,7 @@ def _changed(store: Store, seconds: float, settings: Settings) -> str:
     said = f"The lease of the store is {seconds:g} s now; {was}."
     if seconds != settings.lease:
         said += (
-            f"\nsemaphore_lease is {settings.lease:g} s here: set it to {seconds:g}, too, for a store that loses its"
+            f"\nsemaphore_lease is {settings.lease:g} s here: set it to {seconds:g}, too, because a store that loses its"
             " data takes the lease of its first caller."
         )
     return said

@@ -88,7 +88,7 @@ def _from_body(app: Any, task_id: str, message: Parked) -> dict[str, Any]:
         return dict(body[2] or {})
     except Exception as error:  # noqa: BLE001 - whatever it is, the body cannot be read here
         # Log only the type of the error: its text may contain the whole body.
-        logger.warning("task %s: its chord cannot be told: %s", task_id, type(error).__name__)
+        logger.warning("task %s: its chord cannot be determined: %s", task_id, type(error).__name__)
         return {}
 
 

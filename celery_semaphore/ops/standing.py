@@ -21,4 +21,4 @@ def standing(store: Store) -> Iterator[str]:
             yield f"{what} has been paused {lasts}; `resume` ends that."
         if each.limit is not None and (each.limited_for or 0.0) > LONG_S:
             since = f"{duration(each.limited_for)} ago"
-            yield f"{what} has limit {each.limit}, set by an operator {since}; `limit --clear` ends that."
+            yield f"{what} has limit {each.limit}, set by an operator {since}; `limit --clear` clears it."

@@ -11,7 +11,7 @@ from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, 
 
 IN_TRANSIT = (
     "In transit: the message is with the broker, or with a worker that does not answer or has no free process for it. If a"
-    " worker was lost, Redis and Valkey deliver its messages again after the visibility_timeout, RabbitMQ at once."
+    " worker was lost, Redis and Valkey deliver its messages again after the visibility_timeout, RabbitMQ immediately."
 )
 
 
@@ -134,10 +134,10 @@ def waiters(views: Sequence[WaiterView]) -> str:
 def purged(found: Purged) -> str:
     lines = [f"Purged {len(found.ended)} parked task(s)."]
     if found.revoked:
-        how = "held ones end within seconds, one in transit when it is delivered"
+        how = "held ones end within seconds, those in transit when they are delivered"
         lines.append(f"Revoked {len(found.revoked)} other task(s): {how}.")
     if found.unheard:
-        lines.append(f"Still waiting: {found.unheard} other task(s), for no worker answered.")
+        lines.append(f"Still waiting: {found.unheard} other task(s), because no worker answered.")
     if found.calls:
         lines.append(f"Still waiting: {found.calls} process(es) outside tasks.")
     return "\n".join(lines)
@@ -150,10 +150,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _headline(view: ResourceView) -> str:
-    lately = "" if view.mean_held is None else f"; a permit is held for {duration(view.mean_held)}"
+    mean = view.mean_held
+    held = "" if mean is None else f"; permits are held for {duration(mean)} on average"
     limit = limit_of(replace(view, paused=False))
     usage = f"{view.occupied} of {limit} in use{_kept(view)}, {_waiting(view)}"
-    return f"{place(view)}: {usage}{_paused(view)}{lately}"
+    return f"{place(view)}: {usage}{_paused(view)}{held}"
 
 
 def _paused(view: ResourceView) -> str:

@@ -96,7 +96,7 @@ def say_in_force(ctx: click.Context, inspector: Inspector, resource: str, *, cha
 def say_paused(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
     """Print how long the pause lasts now."""
     if not changed:
-        say(ctx, "Nothing changed: a pause that lasts as long, or longer, is there already.")
+        say(ctx, "Nothing changed: it is already paused for as long, or longer.")
     view, own = inspector.in_force(resource), inspector.decided(resource).pause
     say(ctx, answers.in_force(view, {}))
     whole = inspector.decided(semaphore_of(resource)).pause
@@ -125,7 +125,7 @@ def say_resumed(ctx: click.Context, inspector: Inspector, resource: str, *, chan
 def say_idle(ctx: click.Context, view: ResourceView, nearest: str | None) -> None:
     """Name the key that was probably meant; end with a code of its own where nothing is known of this key."""
     if view.is_unknown:
-        said = "no permits, no waits and no limit in force"
+        said = "no permits in use, nothing waiting, no limit in force"
         click.echo(f"{text.place(view)}: {said}{_nearest(nearest)}.", err=True)
         ctx.exit(IDLE)
     if nearest is not None and not (view.set_by_operator or view.paused):

@@ -251,7 +251,7 @@ class Purged:
 
     ended: list[str]  # ids of tasks that were parked
     revoked: list[str]  # ids of the other tasks, which their workers end later
-    unheard: int  # tasks that were not revoked, for no worker answered
+    unheard: int  # tasks that were not revoked, because no worker answered
     calls: int  # waiters outside tasks: only their own processes can end these
 
 

@@ -56,6 +56,6 @@ def _found(url: str) -> tuple[str, str]:
     if "://" not in url or base not in _STORES:
         known = ", ".join(f"{known}://" for known in _STORES)
         begins = f"the scheme {scheme!r}" if "://" in url else "no scheme"
-        msg = f"semaphore_url has {begins}; known are {known}."
+        msg = f"semaphore_url has {begins}; known schemes: {known}."
         raise ConfigurationError(msg)
     return _STORES[base]

@@ -89,7 +89,7 @@ def ticket_of(text: str) -> Ticket:
     """Parse the ticket of a wait in a store; raise ``ValueError`` for a text that no store has written."""
     ticket = Ticket.parse(text)
     if ticket is None:
-        msg = f"no ticket of this store: {text!r}"
+        msg = f"not a ticket of this store: {text!r}"
         raise ValueError(msg)
     return ticket
 
@@ -118,7 +118,7 @@ def check_name(of: str, name: str) -> None:
     """Raise ``SemaphoreError`` for a name that is too long: a retry would not help."""
     if (size := size_of(name)) > LONGEST_NAME:
         msg = (
-            f"the name of a {of} takes {size} bytes, and {LONGEST_NAME} are possible (a byte that is"
+            f"the name of a {of} takes {size} bytes, but at most {LONGEST_NAME} are possible (a byte that is"
             f" not plain ASCII counts as 3): give the task a shorter id; it begins with {name[:40]!r}"
         )
         raise SemaphoreError(msg)

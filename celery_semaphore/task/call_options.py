@@ -40,7 +40,7 @@ def refuse_unknown(task: str, options: Iterable[str]) -> None:
     for name in options:
         if name.startswith(BEGINS):  # a cheap check, as each call runs it
             meant = nearest(name, OPTIONS, alike=0.0)
-            msg = f"task {task}: {name}= is no option of a call; the nearest is {meant}=."
+            msg = f"task {task}: {name}= is not an option of a call; did you mean {meant}=?"
             raise SemaphoreError(msg)
 
 
@@ -51,7 +51,7 @@ def refuse_misspelt(headers: Iterable[str]) -> None:
             continue
         meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
         if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
-            msg = f"its message has the header {name}, which is no option of a call; the nearest is {meant}."
+            msg = f"its message has the header {name}, which is not an option of a call; did you mean {meant}?"
             raise SemaphoreError(msg)
 
 
@@ -63,11 +63,11 @@ def check_options(limits: Collection[object], key: object, weight: object) -> No
         msg = "semaphore_key and semaphore_weight need a task with one semaphore."
         raise SemaphoreError(msg)
     if key is not None and not isinstance(key, str):
-        msg = f"semaphore_key={key!r} must be a text."
+        msg = f"semaphore_key={key!r} must be a string."
         raise SemaphoreError(msg)
     if key is not None and is_template(key):
         msg = (
-            f"semaphore_key={key!r} would be taken as it is. Give the key itself, as in"
+            f"semaphore_key={key!r} would be used literally. Give the key itself, as in"
             " semaphore_key=str(tenant_id), or leave it out: key= of the task is the template."
         )
         raise SemaphoreError(msg)

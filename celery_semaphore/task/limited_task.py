@@ -179,7 +179,7 @@ def _refuse_late_mixin(cls: type) -> None:
 
 def _no_task(cls: type[LimitedTaskMixin]) -> str:
     return (
-        f"task {cls.name}: base=LimitedTaskMixin is no task class, only a part of one. Write base=LimitedTask, or put"
+        f"task {cls.name}: base=LimitedTaskMixin is not a task class, only a part of one. Write base=LimitedTask, or put"
         " the mixin before a task class of your own: class MyLimitedTask(LimitedTaskMixin, MyTask)."
     )
 

@@ -37,7 +37,7 @@ class Misspelt:
 
     def __str__(self) -> str:
         return (
-            f"{self.name}={self.value!r} is no option; did you mean {self.option}?"
+            f"{self.name}={self.value!r} is not an option; did you mean {self.option}?"
             " (If it is an attribute of your own, let a base class of the task define it.)"
         )
 

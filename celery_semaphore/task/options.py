@@ -207,9 +207,7 @@ def _plain(option: Any) -> Any:
 
 def _one_of(option: str, value: object, known: tuple[str, ...]) -> str | None:
     if value is not None and value not in known:
-        msg = (
-            f"{option}={value!r} is unknown; it is one of {', '.join(map(repr, map(str, known)))}."
-        )
+        msg = f"{option}={value!r} is unknown; it must be one of {', '.join(map(repr, map(str, known)))}."
         raise ConfigurationError(msg)
     return value if value is None else str(value)
 

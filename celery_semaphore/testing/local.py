@@ -71,7 +71,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     before = app.__dict__.get(LIMITER)
     if before is not None and getattr(before.worker.pool, "active", False):
         msg = (
-            "a worker of this app runs already: ask for semaphore_store before celery_worker. For celery_session_worker"
+            "a worker of this app is already running: ask for semaphore_store before celery_worker. For celery_session_worker"
             " use local_store(celery_session_app) in a fixture of the session, and ask for that one before."
         )
         raise ConfigurationError(msg)

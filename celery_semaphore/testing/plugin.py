@@ -58,7 +58,7 @@ def semaphore_snapshot(
 
     def take(semaphore: str, key: Any = None) -> Snapshot:
         if key is not None and not isinstance(key, str):
-            msg = f"semaphore_snapshot: key={key!r} must be a text, as a task's template makes it: {str(key)!r}."
+            msg = f"semaphore_snapshot: key={key!r} must be a string, as a task's template makes it: {str(key)!r}."
             raise SemaphoreError(msg)
         seen: Snapshot = store.snapshot(resource_name(semaphore, key))
         return seen

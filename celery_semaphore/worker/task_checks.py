@@ -107,6 +107,6 @@ def _disagreements(tasks: Iterable[BoundTask]) -> Iterator[str]:
         if len(set(limits.values())) > 1:
             said = ", ".join(f"{name} limit={limit}" for name, limit in sorted(limits.items()))
             yield (
-                f"semaphore {semaphore!r} is declared with different limits: {said}. The smallest that was declared"
-                " lately is in force for all: give them the same limit, or semaphores of their own."
+                f"semaphore {semaphore!r} is declared with different limits: {said}. The smallest declared recently"
+                " is in force for all: give them the same limit, or separate semaphores."
             )

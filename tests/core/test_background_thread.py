@@ -64,7 +64,7 @@ def test_a_step_that_fails_ends_nothing(
     wait_until(lambda: owner.steps >= 3)
     owner.over.set()
     assert owner.thread.join(10)
-    assert {*caplog.messages} == {"a-thread: a step failed; the thread goes on"}
+    assert {*caplog.messages} == {"a-thread: a step failed; the thread continues"}
     assert owner.steps <= 2 + (time.monotonic() - began) / 0.05, "it does not spin"
 
 

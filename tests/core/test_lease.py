@@ -220,7 +220,7 @@ def test_an_outage_is_told_once_and_so_is_its_end(
         passes(keeper, clock, 30)
         store.fails = False
         passes(keeper, clock, 30)
-    begins = "permits (1) cannot be renewed, trying on until the store answers: hung"
+    begins = "permits (1) cannot be renewed, retrying until the store answers: hung"
     ends = "the store answers again, permits are renewed"
     assert caplog.messages == [begins, ends] * 2
 

@@ -95,7 +95,7 @@ def test_a_semaphore_with_keys_shows_them_and_each_has_a_page(client: Login, sto
 
 def test_the_live_part_comes_alone(client: Login, store: Store) -> None:
     text = client().get(address("api"), {"live": "1"}).content.decode()
-    assert "None is out" in text
+    assert "No permits in use" in text
     assert "<html" not in text
     assert "<html" not in client("view").get(LIST, {"live": "1"}).content.decode()
 
@@ -143,7 +143,7 @@ def test_a_permit_is_taken_away_after_a_question(client: Login, store: Store) ->
     browser.post(address("api", do="release"), {"holder": "one:1"})
     assert [held.holder for held in store.snapshot("api").holders] == ["two:1"]
     assert isinstance(store.acquire([API], "one:1"), Refusal)
-    assert logged() == ["api: Took the permit of one away."]
+    assert logged() == ["api: Took away the permit of one."]
 
 
 def test_what_is_gone_cannot_be_taken_away(client: Login, store: Store) -> None:
@@ -167,11 +167,9 @@ def test_a_waiting_task_is_let_run_next(client: Login, store: Store) -> None:
     park(store, "six")
     browser, do = client(), address("api", do="next")
     page = browser.get(address("api")).content.decode()
-    assert re.findall(rf'href="{do}\?task=([^"]*)"', page) == [
-        "four",
-        "six",
-    ]  # not "five", which is in transit
-    assert "before all others that wait?" in browser.get(do, {"task": "six"}).content.decode()
+    found = re.findall(rf'href="{do}\?task=([^"]*)"', page)
+    assert found == ["four", "six"]  # not "five", which is in transit
+    assert "ahead of all other waiting tasks?" in browser.get(do, {"task": "six"}).content.decode()
     browser.post(do, {"task": "six"})
     waiters = browser.get(address("api")).context["waiters"].rows
     assert [each.task_id for each in waiters] == ["six", "three", "four", "five"]
@@ -248,7 +246,7 @@ def test_a_click_on_a_link_does_nothing(client: Login, store: Store) -> None:
 def test_an_unknown_semaphore_is_not_found(client: Login) -> None:
     page = client().get(address("apj"))
     assert page.status_code == 404
-    assert "the nearest is &#x27;api&#x27;" in page.content.decode()
+    assert "did you mean &#x27;api&#x27;" in page.content.decode()
     assert "<form" not in page.content.decode().partition('id="content"')[2]
 
 
@@ -274,8 +272,10 @@ def test_a_store_out_of_reach_is_said_and_the_page_stays(
         assert (whole.status_code, live.status_code) == (503, 200)
         assert "The store is out of reach" in live.content.decode()
     page = browser.post(address("api", do="pause"), follow=True)
-    assert "it may have taken effect or not" in page.content.decode()
-    assert logged() == ["api: pause: the store did not answer; it may have taken effect or not."]
+    assert "it may or may not have taken effect" in page.content.decode()
+    assert logged() == [
+        "api: pause: the store did not answer, so it may or may not have taken effect."
+    ]
 
 
 def test_wrong_settings_are_said(client: Login, make_app: MakeApp) -> None:

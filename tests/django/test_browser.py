@@ -146,7 +146,7 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
 ) -> None:
     page.get_by_role("link", name="Semaphores", exact=True).first.click()
     page.get_by_role("link", name="api", exact=True).click()
-    expect(page.get_by_text("None is out")).to_be_visible()
+    expect(page.get_by_text("No permits in use")).to_be_visible()
 
     ids = {send("call_api", 300) for _ in range(4)}
     permits, waiters = (
@@ -179,11 +179,11 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
 
     page.get_by_role("link", name="Take away").first.click()
     page.get_by_role("button", name="Yes").click()
-    expect(page.get_by_text("Took the permit")).to_be_visible()
+    expect(page.get_by_text("Took away the permit")).to_be_visible()
     expect(permits).to_have_count(2, timeout=30_000)
 
     page.get_by_role("link", name="History").click()
-    for line in ("Set the limit to 3.", "Dropped the waiting task", "Took the permit"):
+    for line in ("Set the limit to 3.", "Dropped the waiting task", "Took away the permit"):
         expect(page.get_by_text(line)).to_be_visible()
     picture(page, "history")
 
@@ -198,7 +198,7 @@ def test_a_parked_task_is_let_run_next(page: Any, worker: CeleryWorker, send: An
         expect(page.get_by_text(ids[-1])).to_be_visible(timeout=20_000)
     pictures(page, "parked")
     waiters.filter(has_text=ids[3]).get_by_role("link", name="Run next").click()
-    expect(page.get_by_text("before all others that wait?")).to_be_visible()
+    expect(page.get_by_text("ahead of all other waiting tasks?")).to_be_visible()
     page.get_by_role("button", name="Yes").click()
     expect(page.get_by_text(f"Let the waiting task {ids[3]} run next.")).to_be_visible()
     for place, task_id in enumerate((ids[3], ids[1], ids[2])):
@@ -228,7 +228,7 @@ def test_what_is_being_read_stays(
     page: Any, worker: CeleryWorker, send: Any, env: dict[str, str]
 ) -> None:
     page.goto(f"{SEMAPHORES}api/change/")
-    quiet = page.get_by_text("None is out")
+    quiet = page.get_by_text("No permits in use")
     expect(quiet).to_be_visible()
     page.evaluate(
         "document.getSelection().selectAllChildren(document.querySelector('[data-live] .quiet'))"

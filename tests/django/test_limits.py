@@ -51,10 +51,11 @@ def test_why_a_limit_is_in_force_is_said(client: Login, store: Store) -> None:
     browser = client()
     occupy(store, API, ["one:1"])
     store.declare({"api": 1}, "<b>@c")
-    lately = "the smallest limit declared last is 1, by &lt;b&gt;@c."
-    assert f"In force is what is declared: {lately}" in shown(browser)
+    of_it = "1, by &lt;b&gt;@c."
+    assert f"The limit in force is the smallest declared last: {of_it}" in shown(browser)
     store.set_limit(7, "api")
-    assert f"In force is the limit that was set; {lately}" in shown(browser)
+    set_by = "The limit in force was set by an operator; the smallest declared last is"
+    assert f"{set_by} {of_it}" in shown(browser)
 
 
 @pytest.mark.parametrize(
@@ -119,14 +120,14 @@ def test_what_stays_paused_is_named(client: Login, store: Store) -> None:
     page = browser.post(address("export", "7", "resume"), follow=True).content.decode()
     assert "stays paused with all of" in page
     page = browser.post(address("export", do="resume"), follow=True).content.decode()
-    assert "1 key has a pause of its own, which stays: 7." in page
+    assert "1 key has its own pause, which stays: 7." in page
 
 
 def test_a_key_with_a_limit_of_its_own_is_named(client: Login, store: Store) -> None:
     store.set_limit(5, "export/7")
     browser = client()
     page = browser.post(address("export", do="limit"), {"limit": "3"}, follow=True)
-    assert "limits of their own, which stay in force: 7 (5)." in page.content.decode()
+    assert "their own limits, which stay in force: 7 (5)." in page.content.decode()
 
 
 def test_a_key_says_that_the_whole_semaphore_is_paused(client: Login, store: Store) -> None:

@@ -18,7 +18,7 @@ from celery_semaphore.metrics.metric import PREFIX, Metric
 from celery_semaphore.worker.pool_process.destination import Unasked
 
 PAGE = Path(__file__).parents[2] / "docs/howto/metrics.md"
-HEAD = "| Prometheus | type | labels | what | OpenTelemetry |\n|---|---|---|---|---|\n"
+HEAD = "| Prometheus | type | labels | meaning | OpenTelemetry |\n|---|---|---|---|---|\n"
 
 
 def table(metrics: Iterable[Metric]) -> str:

@@ -76,7 +76,7 @@ def test_a_long_path_is_cut(server: Server) -> None:
     ("number", "advice"),
     [
         (errno.EADDRINUSE, "give another one"),
-        (errno.EADDRNOTAVAIL, "no address of this host"),
+        (errno.EADDRNOTAVAIL, "not an address of this host"),
         (errno.EACCES, "above 1023"),
         (errno.EIO, "give another address or port"),
     ],

@@ -70,7 +70,7 @@ def test_what_operators_decided_long_ago() -> None:
     store.pause("idle", 100_000.0)
     clock.advance(86_400.0)
     assert told_of_operators(store) == [
-        "semaphore 'api' has limit 3, set by an operator 24.0 h ago; `limit --clear` ends that.",
+        "semaphore 'api' has limit 3, set by an operator 24.0 h ago; `limit --clear` clears it.",
         "semaphore 'api' at key '\\n' has been paused for 24.0 h, until it is resumed; `resume` ends that.",
     ]
     clock.advance(1.0)
@@ -125,7 +125,7 @@ def test_no_answer() -> None:
 def test_parked_tasks_need_a_disk(valkey: RedisServer) -> None:
     assert not any("Parked" in warning for warning in check(valkey.url).warnings)
     parked, *_ = check(valkey.url, parks=True).warnings
-    assert "Parked tasks lie in this server" in parked
+    assert "Parked tasks are kept in this server" in parked
     assert "appendonly yes" in parked
 
 
@@ -200,7 +200,7 @@ def test_the_command(site: Site) -> None:
     said = Command(site.env(PARK))("check")
     assert said.code == 0, said
     assert "server      Valkey " in said.out
-    assert "Warning: Parked tasks lie in this server" in said.out
+    assert "Warning: Parked tasks are kept in this server" in said.out
     assert f"Warning: {FORGETS}" in said.out
     assert said.out.endswith("Workers can use this store; 2 warning(s).\n")
 

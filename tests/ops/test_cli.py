@@ -174,7 +174,7 @@ def test_a_key_at_which_nothing_is(site: Site) -> None:
     with closing(site.store()) as store:
         store.acquire([Claim("tenant", "acme", 1)], "t1:1")
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
-    nothing = "no permits, no waits and no limit in force"
+    nothing = "no permits in use, nothing waiting, no limit in force"
     here = f"tenant at key acne: {nothing}; the nearest key is acme.\n"
     assert (said.code, said.out, said.err) == (3, "", here)
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0", "--json")
@@ -188,7 +188,7 @@ def test_a_key_at_which_nothing_is(site: Site) -> None:
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
     assert (said.code, said.err) == (0, "Nothing uses this key; the nearest key is acme.\n")
     assert said.out.startswith("tenant at key acne: 0 of 4 in use, 0 waiting\n")
-    assert said.out.endswith("declared last is 4, by celery@other.\n")
+    assert said.out.endswith("declared last: 4, by celery@other.\n")
 
 
 def test_also_what_a_worker_would_import(site: Site) -> None:
@@ -205,7 +205,7 @@ def test_limits_are_set_and_cleared(site: Site, semaphore: Command) -> None:
     declared(site, "api", 5)
     paused_until = "and it is paused until it is resumed: no new task starts.\n"
     assert semaphore.says("pause", "api") == f"api: the limit is 5, {paused_until}"
-    longer = "Nothing changed: a pause that lasts as long, or longer, is there already.\n"
+    longer = "Nothing changed: it is already paused for as long, or longer.\n"
     assert semaphore.says("pause", "api") == f"{longer}api: the limit is 5, {paused_until}"
     assert semaphore.says("limit", "api", "6") == f"api: the limit is 6 (set), {paused_until}"
     zero = semaphore("limit", "api", "0")
@@ -255,7 +255,7 @@ def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) 
     assert semaphore("pause", "tenant", "--key", "acme").err == ""
     semaphore.says("pause", "api")
     said = semaphore("pause", "api", "--key", "8", "--for", "5m")
-    assert said.out.startswith("Nothing changed: a pause that lasts as long, or longer, is there")
+    assert said.out.startswith("Nothing changed: it is already paused for as long, or longer")
     said = semaphore("pause", "api", "--key", "9", "--for", "5m")
     by_itself = (
         r"is paused until it is resumed, this key by itself for another (5 min|\d+\.\d s)\.\n$"
@@ -266,10 +266,10 @@ def test_a_key_with_a_limit_of_its_own_is_named(site: Site, semaphore: Command) 
     typo = semaphore.says("resume", "tenant", "--key", "acne")
     assert typo.startswith("Nothing changed: it was not paused; the nearest key is acme.\n")
     assert semaphore.says("resume", "api") == (
-        f"Resumed.\napi: {none}.\n2 keys have pauses of their own, which stay: 8, 9.\n"
+        f"Resumed.\napi: {none}.\n2 keys have their own pauses, which stay: 8, 9.\n"
     )
     assert semaphore.says("resume", "api", "--key", "9").startswith("Resumed.\napi at key 9: ")
-    goes_on = "These keys have limits of their own, which stay in force: 7 (4).\n"
+    goes_on = "These keys have their own limits, which stay in force: 7 (4).\n"
     assert semaphore.says("limit", "api", "3") == f"api: the limit is 3 (set).\n{goes_on}"
     assert semaphore.says("limit", "api", "4") == "api: the limit is 4 (set).\n"
 
@@ -353,7 +353,7 @@ def test_parked_tasks_are_purged(site: Site, semaphore: Command) -> None:
     results = [site.send("hold", 0.0, "purged") for _ in range(2)]
     wait_until(lambda: site.waiting() == 2, 20, "they wait")
     asked = semaphore("purge", "one", typed="n\n")
-    assert asked.out.startswith("semaphore 'one': 2 wait there. Their tasks will never run.")
+    assert asked.out.startswith("semaphore 'one': 2 waiting. The tasks among them will never run.")
     assert site.waiting() == 2
     assert semaphore.says("purge", "one", "--force") == "Purged 2 parked task(s).\n"
     assert [result.state for result in results] == ["REVOKED"] * 2

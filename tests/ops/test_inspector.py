@@ -32,7 +32,7 @@ from celery_semaphore.testing import Clock, MemoryStore
 
 LEASE = 30.0
 NO_LIMIT_YET = (
-    "The store knows no limit yet: 5 is what the tasks of this app declare."
+    "The store knows no limit yet; the tasks of this app declare 5."
     " It is in force once one of their workers starts, or a task asks for a permit."
 )
 
@@ -115,8 +115,9 @@ def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: 
     store.declare({"api": 5}, "worker@b")
     seen = inspector.resource("api")
     assert (seen.limit, seen.declared) == (5, DeclaredLimit(5, "worker@b"))
-    why = "the smallest limit declared last is 5, by worker@b."
-    assert tables.resource(seen).endswith(f"In force is what is declared: {why}")
+    assert tables.resource(seen).endswith(
+        "The limit in force is the smallest declared last: 5, by worker@b."
+    )
     store.set_limit(7, "api")
     seen = inspector.resource("api")
     assert (seen.limit, seen.set_by_operator, seen.declared) == (
@@ -124,7 +125,9 @@ def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: 
         True,
         DeclaredLimit(5, "worker@b"),
     )
-    assert tables.resource(seen).endswith(f"In force is the limit that was set; {why}")
+    assert tables.resource(seen).endswith(
+        "The limit in force was set by an operator; the smallest declared last is 5, by worker@b."
+    )
     hold(store, "t:1", claims(limit=2))
     api = next(each for each in inspector.semaphores() if each.semaphore == "api")
     assert (api.limits, api.declared) == ((7,), DeclaredLimit(2, process_name()))
@@ -246,8 +249,8 @@ def test_nobody_is_asked_about_nobody(store: MemoryStore) -> None:
 def test_unknown_semaphores(store: MemoryStore, inspector: Inspector, name: str) -> None:
     hold(store, "t1:1", claims("export", "7"))
     store.set_limit(1, "limited")
-    hints = {"aip": "nearest is 'api'", "exprt": "nearest is 'export'"}
-    hint = hints.get(name, "known are 'api', 'called', 'export', 'idle', 'limited'")
+    hints = {"aip": "did you mean 'api'", "exprt": "did you mean 'export'"}
+    hint = hints.get(name, "known semaphores: 'api', 'called', 'export', 'idle', 'limited'")
     with pytest.raises(UnknownSemaphore, match=hint):
         inspector.resource(name)
 
@@ -355,16 +358,14 @@ def test_keys_with_pauses_of_their_own_stay_paused(
     assert inspector.resume("api") is True
     assert inspector.paused_keys("api") == ["10", "7"]
     assert inspector.paused_keys("api/7") == []
-    assert answers.stays_paused(["10", "7"]) == (
-        "2 keys have pauses of their own, which stay: 10, 7."
-    )
+    assert answers.stays_paused(["10", "7"]) == ("2 keys have their own pauses, which stay: 10, 7.")
     many = answers.stays_paused([str(n) for n in range(12)])
     assert many.endswith(": 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more.")
     (view,) = [each for each in inspector.semaphores() if each.semaphore == "api"]
     assert (view.paused, view.paused_keys) == (False, 2)
     assert inspector.resume("api/7") is True
     assert inspector.paused_keys("api") == ["10"]
-    assert answers.stays_paused(["10"]) == "1 key has a pause of its own, which stays: 10."
+    assert answers.stays_paused(["10"]) == "1 key has its own pause, which stays: 10."
 
 
 @pytest.mark.parametrize(
@@ -406,7 +407,7 @@ def test_the_limits_that_were_set_are_marked(store: MemoryStore, inspector: Insp
         (
             {"7": 5, "\x1b": 2, "8": 0},
             0,
-            "These keys have limits of their own, which stay in force: 7 (5), '\\x1b' (2).",
+            "These keys have their own limits, which stay in force: 7 (5), '\\x1b' (2).",
         ),
         (
             {f"{n:02}": 1 for n in range(12)},
@@ -447,7 +448,7 @@ def test_a_name_that_is_not_known_is_found_only_to_be_made(
 ) -> None:
     """Else a misspelt one would stay in the list, and be suggested for the next."""
     for key in (None, "7"):
-        with pytest.raises(UnknownSemaphore, match="the nearest is 'api'"):
+        with pytest.raises(UnknownSemaphore, match="did you mean 'api'"):
             inspector.find("apii", key)
     assert inspector.find("apii", create=True) == "apii"
     assert inspector.find("apii", "7", create=True) == "apii/7"
@@ -566,7 +567,7 @@ def test_who_does_not_wait_cannot_go_next(store: MemoryStore, inspector: Inspect
     wait(store, "web/17:1", Kind.BLOCK, claims(limit=1))
     with pytest.raises(SemaphoreError, match="'api': t1 does not wait"):
         inspector.promote(["t2", "t1"], "api")
-    with pytest.raises(SemaphoreError, match="web/17 is no task"):
+    with pytest.raises(SemaphoreError, match="web/17 is not a task"):
         inspector.promote(["t2", "web/17"], "api")
     assert [view.priority for view in inspector.resource("api").waiters] == [0, 0]
 
@@ -583,7 +584,7 @@ def test_dropping_is_revoking(store: MemoryStore) -> None:
     hold(store, "t2:1")
     wait(store, "t3:1", Kind.PARK)
     wait(store, "web/17:1", Kind.BLOCK)
-    for task_id, why in {"t1": "does not wait", "web/17": "is no task"}.items():
+    for task_id, why in {"t1": "does not wait", "web/17": "is not a task"}.items():
         with pytest.raises(SemaphoreError, match=why):
             inspector.drop(["t3", task_id], "api")
     assert revoked == []

@@ -107,8 +107,7 @@ def test_a_keyed_semaphore_names_the_process_that_declared(store: MemoryStore) -
     said = tables.whole(inspector.resource("export"), [], 10)
     assert said == (
         "export: 0 in use, 0 waiting, all keys together; limit of each key 3\n\n"
-        "In force is what is declared: the smallest limit declared last for all keys is 3, by"
-        " celery@other."
+        "The limit in force is the smallest declared last for all keys: 3, by celery@other."
     )
     assert isinstance(store.acquire([Claim("export", "7", 3)], "t:1"), Permit)
     said = tables.whole(inspector.resource("export"), inspector.keys("export"), 10)
@@ -125,7 +124,7 @@ def test_the_limit_of_the_app_is_no_limit_in_force(store: MemoryStore) -> None:
     api = inspector.resource("api")
     assert (api.limit, api.own_limit, api.declared) == (None, 5, None)
     assert tables.resource(api).startswith(
-        "api: 0 of 5 (not in force yet) in use, 0 waiting\n\nThe store knows no limit yet: 5 is what"
+        "api: 0 of 5 (not in force yet) in use, 0 waiting\n\nThe store knows no limit yet; the tasks of this"
     )
     assert answers.limit_told(api) == ("no limit is in force yet; the tasks of this app declare 5")
     assert inspector.resource("export/7").is_unknown

@@ -56,10 +56,12 @@ def test_a_semaphore_with_keys_is_paused_in_its_first_line(
     assert head == (
         "export: 0 in use, 0 waiting, all keys together; limit of each key 2; paused for another 10 min"
     )
-    assert why.startswith("In force after the pause is what is declared: the smallest limit ")
+    assert why.startswith("The limit in force after the pause is the smallest declared last")
     store.set_limit(3, "export")
     why = whole(inspector, "export")[1]
-    assert why.startswith("In force after the pause is the limit that was set; the smallest ")
+    assert why.startswith(
+        "The limit in force after the pause was set by an operator; the smallest "
+    )
 
 
 def test_a_semaphore_without_keys_has_one_first_line(

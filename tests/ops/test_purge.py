@@ -172,7 +172,7 @@ def test_arguments_that_cannot_be_read_are_not_logged(
     park(store, "t1", body=b'[["secret \xff"], {}, {}]')
     with caplog.at_level(logging.WARNING):
         assert purge(app, store, "api") == ["t1"]
-    assert "task t1: its chord cannot be told: DecodeError" in caplog.text
+    assert "task t1: its chord cannot be determined: DecodeError" in caplog.text
     assert "secret" not in caplog.text
 
 
@@ -207,5 +207,5 @@ def test_messages_of_protocol_1_that_cannot_be_read(
     with caplog.at_level(logging.WARNING):
         assert purge(app, store, "api") == ["t1"]
     assert app.AsyncResult("t1").state == states.REVOKED
-    assert "task t1: its chord cannot be told" in caplog.text
+    assert "task t1: its chord cannot be determined" in caplog.text
     assert "secret" not in caplog.text

@@ -196,7 +196,7 @@ class TestFailingStore:
             threads.enter_context(thread(lambda: api.release(api.acquire())))
             wait_until(lambda: waiting(store) == 1)
         assert list(store.resources()) == []
-        assert caplog.text.count("grants cannot be asked for, trying on: gone") == 1
+        assert caplog.text.count("cannot ask for grants, retrying: gone") == 1
 
     def test_a_release_that_fails_is_repeated(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture

@@ -105,7 +105,7 @@ def test_memory_loses_parked_tasks() -> None:
     store = store_from_url("memory://")
     assert store.check() == []
     (warning,) = store.check(parks=True)
-    assert "lost at its end" in warning
+    assert "lost when it ends" in warning
 
 
 def test_a_server_that_forbids_info(start_server: StartServer) -> None:

@@ -52,7 +52,7 @@ def test_other_calls_by_name_are_left_alone(app: Celery) -> None:
 )
 def test_a_misspelt_one_fails_its_task(app: Celery, name: str, meant: str) -> None:
     headers = sent(app, **{name: "vip"}).headers
-    with pytest.raises(SemaphoreError, match=f"header {name}, which is .*nearest is {meant}"):
+    with pytest.raises(SemaphoreError, match=f"header {name}, which is .*did you mean {meant}"):
         refuse_misspelt(headers)
 
     @app.task(name="shop.export", base=LimitedTask, semaphore="s", limit=2, shared=False)
@@ -75,8 +75,8 @@ def test_what_workers_write_is_none_of_them() -> None:
             {"key": "vip"},
             "semaphore_key and semaphore_weight need a task with one semaphore",
         ),
-        ([Limit("a", 1)], {"key": 7}, "semaphore_key=7 must be a text"),
-        ([Limit("a", 1)], {"key": "{tenant}"}, "semaphore_key='{tenant}' would be taken as it is"),
+        ([Limit("a", 1)], {"key": 7}, "semaphore_key=7 must be a string"),
+        ([Limit("a", 1)], {"key": "{tenant}"}, "semaphore_key='{tenant}' would be used literally"),
         ([Limit("a", 1)], {"weight": "2"}, "semaphore_weight='2' must be a whole number"),
         ([Limit("a", 1)], {"weight": 0}, "semaphore_weight=0 must be a whole number"),
     ],

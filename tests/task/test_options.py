@@ -68,7 +68,7 @@ def test_none_is_no_key(app: Celery) -> None:
     task = declare(app, semaphore="s", limit=5, key="{region}:{tenant}")
     said = (
         "task shop.export: semaphore 's': key='{region}:{tenant}' needs tenant, which is None in this call;"
-        " where all such calls shall share one key, write {tenant!s}"
+        " if all such calls are meant to share one key, write {tenant!s}"
     )
     with pytest.raises(SemaphoreError, match=f"^{re.escape(said)}$"):
         task.semaphore_options.claims((None,), {})
@@ -217,11 +217,11 @@ def test_attributes_that_may_be_the_users_own_are_warned_of(app: Celery) -> None
     declare(app, base=Base, semaphore="s", limit=1, key="{tenant}", weight=1, **own)
     texts = sorted(warnings_of(app.tasks.values()))
     assert len(texts) == 5
-    assert texts[0].startswith("task shop.export: height=3 is no option; did you mean weight?")
-    assert texts[1].startswith("task shop.export: keys=1 is no option; did you mean key?")
-    assert texts[2].startswith("task shop.export: limits=5 is no option; did you mean limit?")
-    assert texts[3].startswith("task shop.export: on_saturate='drop' is no option")
-    assert texts[4].startswith("task shop.export: weights=3 is no option; did you mean weight?")
+    assert texts[0].startswith("task shop.export: height=3 is not an option; did you mean weight?")
+    assert texts[1].startswith("task shop.export: keys=1 is not an option; did you mean key?")
+    assert texts[2].startswith("task shop.export: limits=5 is not an option; did you mean limit?")
+    assert texts[3].startswith("task shop.export: on_saturate='drop' is not an option")
+    assert texts[4].startswith("task shop.export: weights=3 is not an option; did you mean weight?")
 
 
 def test_plurals_beside_a_list_of_limits_are_warned_of(app: Celery) -> None:
@@ -366,7 +366,9 @@ def test_the_default_is_the_broker_that_celery_uses(
 
 def test_a_cluster_is_no_broker(app: Celery) -> None:
     app.conf.update(semaphore_url=None, broker_url="redis+cluster://one", result_backend=None)
-    with pytest.raises(ConfigurationError, match=r"Redis Cluster.*no transport.*Set it to where"):
+    with pytest.raises(
+        ConfigurationError, match=r"no transport for a Redis Cluster.*Set it to the server"
+    ):
         Settings.from_app(app)
     app.conf.update(semaphore_url="redis+cluster://one;two:1", broker_url="amqp://one")
     assert Settings.from_app(app).url == "redis+cluster://one;two:1"

@@ -91,7 +91,7 @@ def test_limits_hold(semaphore_store, semaphore_snapshot):
     assert export.apply(("b",), throw=True).get()
     assert [held.holder for held in semaphore_snapshot("export", "a").holders] == ["another"]
     assert semaphore_snapshot("export", "b").occupied == 0
-    with pytest.raises(SemaphoreError, match="key=7 must be a text.*'7'"):
+    with pytest.raises(SemaphoreError, match="key=7 must be a string.*'7'"):
         semaphore_snapshot("export", 7)
     semaphore_store.set_limit(0, "fails")
     with pytest.raises(SemaphoreSaturated):

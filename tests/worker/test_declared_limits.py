@@ -1,4 +1,4 @@
-"""Deployments and stray callers that declare different limits: the smallest that was declared lately is in force."""
+"""Deployments and stray callers that declare different limits: the smallest declared recently is in force."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_smallest_limit_holds_while_it_is_declared(
     shown = Inspector(store, declared={"orders": 50}).resource("orders")
     store.close()
     assert shown.declared == DeclaredLimit(1, by)
-    assert f"the smallest limit declared last is 1, by {by}." in tables.resource(shown)
+    assert f"the smallest declared last: 1, by {by}." in tables.resource(shown)
     for worker, own in ((new, 5), (newest, 50)):
         wait_until(lambda: told(worker, f"{own} here, 1", by), 10, "it is told")  # noqa: B023
         assert told(worker, f"{own} here, 1", by) == 1

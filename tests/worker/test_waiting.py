@@ -255,5 +255,5 @@ def test_a_call_by_name_takes_its_options_along(
     store.set_limit(None, "tenant/vip")
     waits.get(timeout=20)
     store.close()
-    with pytest.raises(SemaphoreError, match=r"header semaphore_kye.* nearest is semaphore_key"):
+    with pytest.raises(SemaphoreError, match=r"header semaphore_kye.* did you mean semaphore_key"):
         site.send("export", "a", semaphore_kye="vip").get(timeout=20)

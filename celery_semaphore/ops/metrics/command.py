@@ -22,7 +22,7 @@ def port_of(value: str | int) -> int:
     except ValueError:
         port = 0
     if not 1 <= port < 1 << 16:
-        msg = f"'{value}' is no port; give a whole number from 1 to 65535."
+        msg = f"'{value}' is not a port; give a whole number from 1 to 65535."
         raise click.BadParameter(msg)
     return port
 
@@ -42,7 +42,7 @@ def port_of(value: str | int) -> int:
     cls=CeleryOption,
     default="127.0.0.1",
     show_default=True,
-    help="Listen on this address; 0.0.0.0 stands for all of the host's, for all that can reach it.",
+    help="Listen on this address; 0.0.0.0 means all addresses of the host, open to all that can reach it.",
 )
 @click.option(
     "--once", cls=CeleryOption, is_flag=True, help="Print the metrics of one collection, and exit."
@@ -61,7 +61,7 @@ def port_of(value: str | int) -> int:
     type=click.IntRange(1),
     default=MAX_KEYS,
     show_default=True,
-    help="Read at most so many keys in one collection, and count the others as skipped.",
+    help="Read at most this many keys in one collection, and count the others as skipped.",
 )
 @click.option(
     "-Q",
@@ -69,7 +69,7 @@ def port_of(value: str | int) -> int:
     "queues",
     cls=CeleryOption,
     multiple=True,
-    help="Export what can run of this queue, for autoscalers. May be repeated.",
+    help="Export how many tasks of this queue can run, for autoscalers. May be repeated.",
 )
 @click.pass_context
 def metrics(
@@ -84,7 +84,7 @@ def metrics(
 ) -> None:
     """Export the state of all semaphores for Prometheus, at /metrics, and for autoscalers, at /scale?queue=NAME.
 
-    One exporter is enough for a cluster, and several do no harm. Its figures are for all that can reach its port.
+    One exporter is enough for a cluster, and several do no harm. Anything that can reach its port can read its figures.
     """
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits

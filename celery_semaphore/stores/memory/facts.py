@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...core.facts import StoreFacts
 from ..encoding import seconds
 
-ALONE = "This store holds for one process: each worker would have the whole limit. Use redis://... for several."
-LOST = "Parked tasks lie in this process, and are lost at its end: use redis://..., or on_saturated='requeue'."
+ALONE = "This store serves one process only: each worker would have the whole limit. Use redis://... for several."
+LOST = "Parked tasks are kept in this process, and are lost when it ends: use redis://..., or on_saturated='requeue'."
 
 
 def about(lease: int) -> StoreFacts:
@@ -15,6 +15,6 @@ def about(lease: int) -> StoreFacts:
         server="memory of this process",
         address="not reached by other processes",
         lease=seconds(lease) if lease else None,
-        durability="none: all is lost at the end of the process",
+        durability="none: everything is lost when the process ends",
         notes=(ALONE,),
     )

@@ -15,7 +15,7 @@ SELECT current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
 """
 STANDBYS = (
     "Parking, sending what is parked, `semaphore next` and `purge` wait for a standby of"
-    " synchronous_standby_names={names!r}, and keep their locks meanwhile: see that two of them are up, or let the"
+    " synchronous_standby_names={names!r}, and keep their locks in the meantime: make sure that two of them are up, or let the"
     " role wait for the server's own disk alone (ALTER ROLE ... SET synchronous_commit = 'local')."
 )
 

@@ -141,7 +141,7 @@ def install(link: Link, place: SchemaName) -> list[int]:
             raise
         msg = (
             f"The role of {link.origin} may not install the schema {place.schema!r}: {error.reason}."
-            " Run it as one that may, or GRANT CREATE."
+            " Run it as a role that may, or GRANT CREATE."
         )
         raise ConfigurationError(msg) from error
 

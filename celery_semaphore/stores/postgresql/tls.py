@@ -17,7 +17,7 @@ _ADVICE = {
     r"could not load|private key file|certificate file": (
         "Correct the files of sslcert and sslkey in {origin}"
     ),
-    r"does not support SSL": "Set ssl = on in the store's server, or take sslmode out of {origin}",
+    r"does not support SSL": "Set ssl = on in the store's server, or remove sslmode from {origin}",
 }
 
 

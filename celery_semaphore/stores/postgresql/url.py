@@ -40,10 +40,10 @@ def parameters_from_url(url: str, options: StoreOptions) -> dict[str, Any]:
 
 
 def _check_ports(url: str, ports: str) -> None:
-    """Raise for a port that is no number: the driver would look it up as the name of a service."""
+    """Raise for a port that is not a number: the driver would look it up as the name of a service."""
     if not all(port.isdecimal() for port in ports.split(",") if port):
         msg = (
-            f"semaphore_url {redacted(url)!r} cannot be read: the port is no number"
+            f"semaphore_url {redacted(url)!r} cannot be read: the port is not a number"
             " (in a password, write / as %2F, ? as %3F, # as %23 and @ as %40)"
         )
         raise ConfigurationError(msg)

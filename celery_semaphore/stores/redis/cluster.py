@@ -161,7 +161,7 @@ class NodeFinder:
 
 def _advice(error: redis.RedisError) -> str:
     if NO_CLUSTER in str(error):
-        return ": name nodes of one Redis Cluster in semaphore_url, or take +cluster out of it"
+        return ": name nodes of one Redis Cluster in semaphore_url, or remove +cluster from it"
     if isinstance(error, (TryAgainError, AskError)) and not isinstance(error, MovedError):
         return ": the slot is being moved to another node, and calls wait until that is done"
     if isinstance(error, ClusterDownError):

@@ -10,7 +10,7 @@ from .connection import is_node, plain
 from .health import appends, config, info_of, policy_of
 
 FORGETS = (
-    "A restart of this server forgets the limits and pauses that operators set, for it has neither an AOF nor save"
+    "A restart of this server forgets the limits and pauses that operators set, because it has neither an AOF nor save"
     " points: set appendonly yes."
 )
 MAY_FORGET = (

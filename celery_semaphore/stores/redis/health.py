@@ -15,7 +15,7 @@ from .errors import passes, said
 from .rights import check_rights, denied
 from .sentinels import NoSuchPrimary
 
-LIES_HERE = "Parked tasks lie in this server:"
+LIES_HERE = "Parked tasks are kept in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
 SLOTS = "16384"  # of each Redis Cluster
 NEEDS_NONE = "without any password configured"  # in the error of a server that needs no password
@@ -99,7 +99,7 @@ def _of_cluster(connection: Any) -> list[str]:
     if getattr(connection, "db", 0):
         msg = (
             f"semaphore_url names database {connection.db} of a Redis Cluster, where permits are in database 0 only:"
-            " take the number after its last / away."
+            " remove the number after its last /."
         )
         raise ConfigurationError(msg)
     try:
@@ -146,7 +146,7 @@ def _eviction(connection: Any, info: dict[str, str]) -> list[str]:
     if policy is None:
         warning = (
             "The server forbids CONFIG, and INFO does not name its maxmemory-policy: make sure that it is noeviction or"
-            " volatile-*, for allkeys-* would evict permits."
+            " volatile-*, because allkeys-* would evict permits."
         )
         return [warning]
     if evicts(policy):

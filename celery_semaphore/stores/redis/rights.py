@@ -96,7 +96,7 @@ def _check_scripts(answer: Any, key: str) -> None:
     if refused and _OF_KEYS.search(reason):
         raise ConfigurationError(denied(key, reason))
     msg = (
-        f"The store forbids EVAL ({reason}). It cannot keep permits: each call is one script, which counts and admits"
+        f"The store forbids EVAL ({reason}). It cannot keep permits, because each call is one script, which counts and admits"
         " in one step. Allow it (ACL SETUSER <user> +eval +evalsha), or name a server in semaphore_url that runs"
         " scripts."
     )

@@ -36,7 +36,7 @@ def mistake(reason: str) -> str | None:
         return f"The store's server did not accept a client certificate: {reason}; {NAME_ONE}."
     if _FILES.search(reason):
         return (
-            "A file of ssl_ca_certs, ssl_certfile or ssl_keyfile is missing, is no certificate, or the key is that of"
+            "A file of ssl_ca_certs, ssl_certfile or ssl_keyfile is missing, is not a certificate, or the key is that of"
             f" another certificate: {reason}"
         )
     return None

@@ -195,11 +195,11 @@ def _check_place(url: SplitResult) -> None:
     try:
         _ = url.port
     except ValueError:
-        msg = "the port is no number (in a password, write / as %2F, ? as %3F and # as %23)"
+        msg = "the port is not a number (in a password, write / as %2F, ? as %3F and # as %23)"
         raise ValueError(msg) from None
     database = unquote(url.path).strip("/")
     if database and not database.isdecimal():
-        msg = "the database, the part after the last /, is no number"
+        msg = "the database, the part after the last /, is not a number"
         raise ValueError(msg)
 
 

@@ -251,7 +251,7 @@ class Session:
         """Log each outage once, if a task waits."""
         if not self._missed and self._kept:
             reason = error if isinstance(error, SemaphoreError) else repr(error)
-            text = "permits of waiting tasks cannot be asked for, trying on: %s"
+            text = "cannot ask for permits of waiting tasks, retrying: %s"
             logger.warning(text, reason, exc_info=reason is not error)
         self._missed = True
 

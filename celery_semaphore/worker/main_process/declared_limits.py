@@ -44,7 +44,7 @@ class DeclaredLimits:
         limits = f"limit {self.limits[resource]} here, {declared.limit} declared by {declared.by}"
         self._warnings.warn(
             f"{resource} {declared.limit}",
-            f"{of}: {limits}: the smallest that was declared lately is in force. Give it the same limit everywhere, or"
+            f"{of}: {limits}: the smallest declared recently is in force. Give it the same limit everywhere, or"
             " put one in force"
             f" with `celery -A your_app semaphore limit {quote(name)} N`",
         )

@@ -34,7 +34,7 @@ def _may_have(c: Consumer, connection: Any, queue: Queue) -> bool:
         _try(connection, queue, reads=is_amqp(c.app))
     except connection.channel_errors as error:
         logger.warning(
-            "no granted queue %r (%s): parked tasks come back by their own queue, behind what waits there; %s",
+            "no granted queue %r (%s): parked tasks come back through their own queue, behind its backlog; %s",
             queue.name,
             error,
             _advice(connection, queue, error),
@@ -47,7 +47,7 @@ def _advice(connection: Any, queue: Queue, error: Any) -> str:
     if getattr(error, "code", None) != PRECONDITION_FAILED:
         return "on RabbitMQ the worker's user needs the rights to configure and read .*\\.granted"
     return (
-        "its queue has other arguments than when it was declared: once no worker consumes it any more, delete it by"
+        "the arguments of its queue have changed since it was declared: once no worker consumes it any more, delete it by"
         f" `rabbitmqctl delete_queue --if-empty -p {connection.virtual_host} {queue.name}`, and restart the workers"
     )
 

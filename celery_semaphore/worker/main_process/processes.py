@@ -36,13 +36,13 @@ def check_processes(worker: WorkController, settings: Settings) -> None:
 def _check_memory(worker: WorkController) -> None:
     if forks(worker):
         msg = (
-            "semaphore_url='memory://' holds for one process, and this pool has several: each would"
+            "semaphore_url='memory://' serves one process only, and this pool has several: each would"
             " have the whole limit. Use redis://..., or --pool=threads."
         )
         raise ConfigurationError(msg)
     if others := _other_workers(worker.app):
         msg = (
-            f"semaphore_url='memory://' holds for one process, and {', '.join(others)} of the same broker would have"
+            f"semaphore_url='memory://' serves one process only, and {', '.join(others)} of the same broker would have"
             " the whole limit, too. Use redis://... for several workers."
         )
         raise ConfigurationError(msg)

@@ -53,7 +53,7 @@ class WorkerMetrics:
         try:
             made, is_read = instruments(), has_provider()
         except Exception:  # its API loads whatever provider the environment names
-            logger.warning("no metrics for OpenTelemetry: it cannot be used here", exc_info=True)
+            logger.warning("no metrics for OpenTelemetry: it is not usable here", exc_info=True)
             return Recorder(ledger.name_of, wanted=lambda: bool(self._port))
         wanted = (lambda: True) if self._port or is_read else has_provider
         recorder = Recorder(ledger.name_of, made.record, wanted)
@@ -94,7 +94,7 @@ class WorkerMetrics:
             # Its tasks matter more than its metrics.
             logger.warning(
                 "no metrics: this worker cannot listen on semaphore_metrics_address=%r semaphore_metrics_port=%d: %s."
-                " Each worker of a host needs a port of its own; 0 stands for none.",
+                " Each worker of a host needs its own port; 0 means none.",
                 address,
                 self._port,
                 cause_of(error),

@@ -26,4 +26,4 @@ class HourlyWarnings:
         self._warned[reason] = now
         if len(self._warned) > MOST_REASONS:
             del self._warned[next(iter(self._warned))]  # the oldest
-        self._logger.warning("%s (others of this kind are logged in an hour again)", text)
+        self._logger.warning("%s (others of this kind are not logged for an hour)", text)

@@ -154,7 +154,7 @@ class ParkingWatch:
         try:
             return facts_of_broker(self._app)
         except Exception as error:  # noqa: BLE001 - each transport has errors of its own
-            logger.debug("the broker does not tell its server: %r", error)
+            logger.debug("the broker does not identify its server: %r", error)
             return None
 
     def _tell(self) -> None:

@@ -90,6 +90,6 @@ class ReceiverThread:
     def _log_dropped(self) -> None:
         logger.error(
             "receivers of permit_released, permit_lost or task_revoked are too slow: %d signals wait, the next ones are"
-            " dropped; let receivers hand work to a thread or a queue of their own",
+            " dropped; let receivers hand work to a thread or a queue",
             len(self._calls),
         )

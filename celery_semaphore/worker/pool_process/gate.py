@@ -90,9 +90,9 @@ def _refuse_headers(task: BoundTask) -> None:
         raise SemaphoreError(msg) from None
     if (exchange := task.request.__dict__.get(FANOUT)) is not None:
         msg = (
-            f"task {task.name} came by the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"
+            f"task {task.name} came through the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"
             " no queue to which its message could go back when it must wait. Send it to a queue for each worker, or"
-            " let a task without a limit come this way and send the limited one."
+            " send an unlimited task this way, which sends the limited one."
         )
         raise SemaphoreError(msg)
 

@@ -81,7 +81,7 @@ def _release_and_note(
         handed = process.store.release(holder, claims, message_id)
     except StoreUnavailable as error:
         logger.warning(
-            "%s is released by the main process, for the store failed: %s", holder, error
+            "%s is released by the main process, because the store failed: %s", holder, error
         )
         process.breaker.failed(error)
         notes.unreleased(holder)

@@ -186,7 +186,7 @@ def test_an_address_that_is_none(semaphore: Command, address: str) -> None:
 def test_a_port_that_is_none(semaphore: Command, port: str) -> None:
     said = semaphore("metrics", "--once", f"--port={port}")
     assert said.code == 2, said
-    assert f"'{port}' is no port; give a whole number from 1 to 65535." in said.err
+    assert f"'{port}' is not a port; give a whole number from 1 to 65535." in said.err
 
 
 @pytest.mark.parametrize(

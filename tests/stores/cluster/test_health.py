@@ -92,7 +92,7 @@ class TestHealth:
         """Each would keep permits of its own."""
         ports = [start_valkey().port for _ in range(2)]
         url = "redis+cluster://" + ";".join(f"127.0.0.1:{port}" for port in ports)
-        said = r"cluster support disabled.*take \+cluster out"
+        said = r"cluster support disabled.*remove \+cluster"
         with (
             closing(store_from_url(url, StoreOptions(timeout=1.0))) as store,
             pytest.raises(StoreUnavailable, match=said),

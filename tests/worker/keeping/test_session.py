@@ -363,7 +363,7 @@ def test_after_an_outage_all_are_named(
         clock.now += GRANT_S
         store.reap()
         ask()
-    assert caplog.text.count("cannot be asked for, trying on: away") == 1
+    assert caplog.text.count("cannot ask for permits of waiting tasks, retrying: away") == 1
     with monkeypatch.context() as patch:
         patch.setattr(store, "name", fail)
         ask()

@@ -167,7 +167,7 @@ def test_what_a_release_of_the_worker_itself_granted_needs_no_question(
     wait_until(lambda: broker.inside("running") == 1, 20, "it runs")
     results = waits_in(broker, worker, "a", 5)
     silent.touch()
-    worker.wait_until(lambda: "cannot be asked for" in worker.log(), 20, "nothing is answered")
+    worker.wait_until(lambda: "cannot ask for" in worker.log(), 20, "nothing is answered")
     broker.let_go("running")
     done([running, *results])
     assert began(broker) == ids(results)

@@ -66,7 +66,7 @@ def test_the_broker_that_workers_read_from() -> None:
 def test_a_setting_names_it() -> None:
     app = app_of("redis://h/0", semaphore_broker="ours")
     assert Brokers(app, Settings.from_app(app), MemoryStore).own == "ours"
-    with pytest.raises(ConfigurationError, match="semaphore_broker='' must be a text"):
+    with pytest.raises(ConfigurationError, match="semaphore_broker='' must be a string"):
         Settings.from_app(app_of("redis://h/0", semaphore_broker=""))
 
 

@@ -35,7 +35,7 @@ def test_a_limited_task_fails_on_redis(site: Site, name: str) -> None:
     site.start(concurrency=2, env=ENV)
     site.listens()
     first = broadcast(site, name, *([0.0] if name == "hold" else []), "w")
-    with pytest.raises(Exception, match="came by the fanout exchange 'news'") as failed:
+    with pytest.raises(Exception, match="came through the fanout exchange 'news'") as failed:
         first.get(timeout=20)
     assert type(failed.value).__name__ == "SemaphoreError"
     assert broadcast(site, "free").get(timeout=20), "a task without a limit comes this way"
@@ -50,7 +50,7 @@ def test_also_by_a_queue_that_a_worker_begins_to_consume(site: Site) -> None:
     fanout = {"exchange": "news", "exchange_type": "fanout", "routing_key": "celery"}
     assert control.add_consumer("news", reply=True, timeout=1, **fanout)
     site.listens()
-    with pytest.raises(Exception, match="came by the fanout exchange 'news'"):
+    with pytest.raises(Exception, match="came through the fanout exchange 'news'"):
         broadcast(site, "hold", 0.0, "w").get(timeout=20)
 
 

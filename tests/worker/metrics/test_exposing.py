@@ -195,7 +195,7 @@ def test_a_port_that_is_none(port: object) -> None:
     if port is None:
         assert Settings.from_app(app).metrics_port == 0
         return
-    said = f"semaphore_metrics_port={port!r} must be a number of a port, 0 to 65535."
+    said = f"semaphore_metrics_port={port!r} must be a port number, 0 to 65535."
     with pytest.raises(ConfigurationError, match=re.escape(said)):
         Settings.from_app(app)
 
@@ -209,7 +209,10 @@ def test_an_address_that_is_none(address: object) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("192.0.2.1", "Cannot assign requested address; this is no address of this host: give one"),
+        (
+            "192.0.2.1",
+            "Cannot assign requested address; this is not an address of this host: give one",
+        ),
         ("nonsense", "this address cannot be found: give an IP address or a name of this host."),
     ],
 )
