@@ -109,6 +109,7 @@ bench: $(READY) ## ratios against peers and against the floor
 # mutmut has a virtual environment of its own: see tests/mutants/__main__.py.
 mutants: $(READY) ## break the library in many ways; the tests must notice each
 	@$(MAKE) --no-print-directory .venv-mutants/.ready LOCK=requirements/mutants.txt VENV=.venv-mutants
+	.venv-mutants/bin/python -m pytest -q tests/mutants/test_generated.py
 	$(BIN)/python -m tests.mutants $(ARGS)
 
 wheel: $(READY) ## sdist and wheel in dist, and the wheel in an empty environment, which the package index fills

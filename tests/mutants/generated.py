@@ -93,9 +93,7 @@ ADDED = [
 ]
 
 
-def add_operators() -> None:
-    operators = [each for each in mutators.mutation_operators if each[1] not in LEFT_OUT]
-    mutators.mutation_operators[:] = [*operators, *ADDED]
+OPERATORS = [each for each in mutators.mutation_operators if each[1] not in LEFT_OUT] + ADDED
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def _shown(module: cst.Module, node: cst.CSTNode) -> str:
         return f"if {module.code_for_node(node.test)}"
     code = module.code_for_node(node)
     lines = (line.strip() for line in code.splitlines())
-    return " ".join(line for line in lines if line and not line.startswith("#"))
+    return " ".join(line for line in lines if line and not line.startswith("#")).replace(", )", ")")
 
 
 def main(names: Sequence[str], jobs: int) -> int:
@@ -207,5 +205,5 @@ if __name__ == "__main__":
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int)
     given = parser.parse_args()
-    add_operators()
+    mutators.mutation_operators[:] = OPERATORS
     sys.exit(main(given.names, given.jobs))
