@@ -423,3 +423,45 @@ def test_a_store_that_answers_no_reap_is_asked_again_soon(
     store.renewed.clear()
     passes(keeper, clock, 5)
     assert len(store.renewed) >= 4
+
+
+def test_what_the_store_lost_is_told_though_renewals_are_frequent(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    store.lease = 2.4  # a renewal comes before the loss is told
+    keeper.add(Permit("a", 1, (), 100.0, 102.4, 1))
+    store.answers["a"] = Renewal.LOST
+    for _ in range(30):
+        clock.now += 0.1
+        keeper.tick()
+    assert sum("a" in renewed for renewed in store.renewed) == 1
+    assert [type(event) for event in events] == [PermitLostEvent]
+
+
+def test_an_unrenewed_permit_that_the_store_lost_is_told_once(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 30)
+    store.fails, store.answers["a"] = False, Renewal.LOST
+    passes(keeper, clock, 30)
+    assert len(events) == 1
+
+
+def test_a_lease_that_became_shorter_while_it_was_renewed_counts(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    renew = store.renew
+
+    def learns(permits: Iterable[Permit]) -> dict[str, Renewal]:
+        store.lease = 15.0
+        return renew(permits)
+
+    keeper.add(permit("a"))
+    store.renew = learns  # type: ignore[method-assign]
+    passes(keeper, clock, 10)
+    assert store.renewed[-1] == ["a"]
+    store.fails = True
+    passes(keeper, clock, 15)
+    assert [type(event) for event in events] == [PermitLostEvent]

@@ -78,6 +78,9 @@ class House:
         """Run those that mutmut makes, in its own virtual environment; return what to exit with."""
         tree = self._directory / "generated"
         copy(self.sound, tree)
+        (
+            tree / "mutants"
+        ).mkdir()  # Python forgets a folder of its path that is not there at its start
         command = [str(GENERATOR), "-P", "tests/mutants/generated.py", f"--jobs={jobs}", *names]
         env = os.environ | {"PYTHONPATH": str(tree / "mutants")}
         return subprocess.run(command, cwd=tree, env=env, check=False).returncode

@@ -161,7 +161,7 @@ def main(names: Sequence[str], jobs: int) -> int:
         with quiet(Path("said")):
             mutmut._run([each.key for each in chosen] if names else [], jobs)
     except SystemExit:  # its tests fail without a mutant
-        print(Path("said").read_text("utf-8")[-5000:])
+        print(Path("said").read_text("utf-8")[-2000:])
         raise
     return told(chosen)
 
