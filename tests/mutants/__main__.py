@@ -74,15 +74,14 @@ class House:
                 return outcome
         return self._run(mutant, mutant.tests)
 
-    def generated(self, names: Sequence[str], jobs: int) -> int:
+    def generated(self, name: str, jobs: int) -> int:
         """Run those that mutmut makes, in its own virtual environment; return what to exit with."""
-        tree = self._directory / "generated"
+        tree = self._directory / str(next(self._count))
         copy(self.sound, tree)
-        (
-            tree / "mutants"
-        ).mkdir()  # Python forgets a folder of its path that is not there at its start
-        command = [str(GENERATOR), "-P", "tests/mutants/generated.py", f"--jobs={jobs}", *names]
-        env = os.environ | {"PYTHONPATH": str(tree / "mutants")}
+        mutated = tree / "mutants"
+        mutated.mkdir()  # Python forgets a folder of its path that is not there at its start
+        command = [str(GENERATOR), "-P", "tests/mutants/generated.py", f"--jobs={jobs}", name]
+        env = os.environ | {"PYTHONPATH": str(mutated)}
         return subprocess.run(command, cwd=tree, env=env, check=False).returncode
 
     def _run(self, mutant: Mutant | None, tests: Selection) -> Outcome:
@@ -226,8 +225,10 @@ def main() -> int:
             if not canaries_sing(house):
                 return 2
             status = table(mutants, Trials(house, given.jobs, before).verdicts(mutants))
-        if made or not names:
-            status |= house.generated(made, given.jobs)
+        if not names and not made:
+            made = ["stores/memory/*.py", "core/*.py"]
+        for name in made:
+            status |= house.generated(name, given.jobs)
     print(f"{time.monotonic() - start:.0f} s")
     return status
 
