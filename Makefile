@@ -106,7 +106,10 @@ board: $(READY) ## Grafana's board and Prometheus's alarms anew, from the catalo
 bench: $(READY) ## ratios against peers and against the floor
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# mutmut has a virtual environment of its own: see tests/mutants/__main__.py.
 mutants: $(READY) ## break the library in many ways; the tests must notice each
+	@$(MAKE) --no-print-directory .venv-mutants/.ready LOCK=requirements/mutants.txt VENV=.venv-mutants
+	.venv-mutants/bin/python -m pytest -q tests/mutants/test_generated.py
 	$(BIN)/python -m tests.mutants $(ARGS)
 
 wheel: $(READY) ## sdist and wheel in dist, and the wheel in an empty environment, which the package index fills
@@ -123,6 +126,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 lock: ## the lock files anew (needs uv)
 	$(COMPILE) --group dev --upgrade -o requirements/dev.txt
 	$(COMPILE) --group checks --group build -c requirements/dev.txt --upgrade -o requirements/checks.txt
+	$(COMPILE) --group mutants --group build -c requirements/dev.txt --upgrade -o requirements/mutants.txt
 	$(COMPILE) --group docs --group build -c requirements/dev.txt --upgrade -o requirements/docs.txt
 	echo "celery==5.6.*" | $(COMPILE) --group dev - --upgrade -o requirements/celery-5.6.txt
 	printf "celery==5.5.*\ndjango==4.2.*; python_version < '3.13'\n" | $(COMPILE) --group dev - --upgrade -o requirements/celery-5.5.txt

@@ -382,3 +382,86 @@ def test_a_lease_that_became_longer_while_it_was_renewed_counts_from_the_next_re
     store.renew, store.fails = renew, True  # type: ignore[method-assign]
     passes(keeper, clock, 28)
     assert len(events) == 1
+
+
+@pytest.mark.parametrize("ends", [100.0, 160.0], ids=["unknown", "longer"])
+def test_a_permit_that_seems_to_last_otherwise_lasts_for_the_lease_of_the_store(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event], ends: float
+) -> None:
+    """The store's lease was shortened meanwhile, or a note without times came from elsewhere."""
+    keeper.add(Permit("a", 1, (), 100.0, ends, 1))
+    store.fails = True
+    passes(keeper, clock, 26)
+    assert events == []
+    passes(keeper, clock, 3)
+    assert [type(event) for event in events] == [PermitLostEvent]
+
+
+def test_a_store_of_a_short_lease_is_asked_again_within_its_grace(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper
+) -> None:
+    store.lease = 4.0  # a store that forgot everything admits newcomers two thirds of it later
+    keeper.add(Permit("a", 1, (), 100.0, 104.0, 1))
+    store.fails = True
+    passes(keeper, clock, 3)
+    store.renewed.clear()
+    for _ in range(40):
+        clock.now += 0.1
+        keeper.tick()
+    assert 8 <= len(store.renewed) <= 11
+
+
+def test_a_store_that_answers_no_reap_is_asked_again_soon(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs() -> None:
+        raise StoreUnavailable("hung")
+
+    monkeypatch.setattr(keeper, "_also", hangs)
+    keeper.add(permit("a"))
+    passes(keeper, clock, 11)
+    store.renewed.clear()
+    passes(keeper, clock, 5)
+    assert len(store.renewed) >= 4
+
+
+def test_what_the_store_lost_is_told_though_renewals_are_frequent(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    store.lease = 2.4  # a renewal comes before the loss is told
+    keeper.add(Permit("a", 1, (), 100.0, 102.4, 1))
+    store.answers["a"] = Renewal.LOST
+    for _ in range(30):
+        clock.now += 0.1
+        keeper.tick()
+    assert sum("a" in renewed for renewed in store.renewed) == 1
+    assert [type(event) for event in events] == [PermitLostEvent]
+
+
+def test_an_unrenewed_permit_that_the_store_lost_is_told_once(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    keeper.add(permit("a"))
+    store.fails = True
+    passes(keeper, clock, 30)
+    store.fails, store.answers["a"] = False, Renewal.LOST
+    passes(keeper, clock, 30)
+    assert len(events) == 1
+
+
+def test_a_lease_that_became_shorter_while_it_was_renewed_counts(
+    store: Renewing, clock: Clock, keeper: LeaseKeeper, events: list[Event]
+) -> None:
+    renew = store.renew
+
+    def learns(permits: Iterable[Permit]) -> dict[str, Renewal]:
+        store.lease = 15.0
+        return renew(permits)
+
+    keeper.add(permit("a"))
+    store.renew = learns  # type: ignore[method-assign]
+    passes(keeper, clock, 10)
+    assert store.renewed[-1] == ["a"]
+    store.fails = True
+    passes(keeper, clock, 15)
+    assert [type(event) for event in events] == [PermitLostEvent]

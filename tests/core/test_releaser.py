@@ -1,13 +1,16 @@
-"""Releaser: a release that got no answer is repeated."""
+"""Releaser: a release that got no answer is repeated, and what waits for a release or a process follows it."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
+from celery_semaphore.core import releaser as module
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.releaser import Releaser
+from celery_semaphore.core.store import HandedOn
 from tests.support.failing_store import FailingStore
 from tests.support.process import wait_until
 
@@ -36,3 +39,133 @@ def test_what_is_older_than_a_lease_is_given_up_at_once(caplog: pytest.LogCaptur
     wait_until(lambda: store.released == [("d", ["one"])], 10, "it is released")
     releaser.close(5)
     assert caplog.text.count("3 release(s) given up, their leases have ended") == 1
+
+
+def test_a_failing_store_is_not_asked_without_a_pause() -> None:
+    store = FailingStore()
+    store.failures = 1000
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    releaser.release("b", [ONE])
+    releaser.start()
+    wait_until(lambda: store.failures < 1000, 10, "it is tried")
+    time.sleep(0.2)
+    assert store.failures > 1000 - 4
+    releaser.close(0.1)
+
+
+def test_what_was_handed_on_is_told() -> None:
+    told: list[HandedOn] = []
+    releaser = Releaser(FailingStore(), handed_on=told.append)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    releaser.start()
+    wait_until(lambda: told == [HandedOn()], 10, "it is told")
+    releaser.close(5)
+
+
+def test_notes_are_read_before_jobs() -> None:
+    calls: list[str] = []
+    releaser = Releaser(FailingStore(), before=lambda: calls.append("notes"))  # type: ignore[arg-type]
+    releaser.soon(lambda: calls.append("job"))
+    releaser.start()
+    wait_until(lambda: "job" in calls, 10, "the job runs")
+    releaser.close(5)
+    assert calls[:2] == ["notes", "job"]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_PAUSE_S", 0.05)
+    monkeypatch.setattr(module, "IDLE_CHECK_S", 0.05)
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_waits_for_a_release_follows_its_success() -> None:
+    store = FailingStore()
+    store.failures = 2  # both are tried once in vain
+    seen: list[list[tuple[str, list[str]]]] = []
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    releaser.release("b", [ONE])
+    releaser.after("a", lambda: seen.append(list(store.released)))
+    releaser.start()
+    wait_until(lambda: len(store.released) == 2, 10, "both are released")
+    releaser.close(5)
+    assert seen == [[("a", ["one"])]]
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_waits_for_a_release_follows_when_it_is_given_up() -> None:
+    store = FailingStore()
+    store.failures, store.lease = 1000, 0.2
+    followed = threading.Event()
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    releaser.after("a", followed.set)
+    releaser.start()
+    assert followed.wait(10)
+    assert store.released == []
+    releaser.close(5)
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_waits_for_a_process_follows_its_last_notes_once() -> None:
+    calls: list[str] = []
+    ended = threading.Event()
+
+    def gone() -> bool:
+        if ended.is_set():
+            calls.append("gone")
+        return ended.is_set()
+
+    releaser = Releaser(FailingStore(), before=lambda: calls.append("notes"))  # type: ignore[arg-type]
+    releaser.when(gone, lambda: calls.append("then"))
+    releaser.start()
+    wait_until(lambda: calls.count("notes") > 2, 10, "it looks again")
+    assert "then" not in calls
+    ended.set()
+    wait_until(lambda: "then" in calls and calls[-1] == "notes", 10, "it goes on")
+    releaser.close(5)
+    place = calls.index("then")
+    assert calls[place - 2 : place + 1] == ["gone", "notes", "then"]
+    assert calls.count("then") == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_close_waits_for_what_is_not_released() -> None:
+    store = FailingStore()
+    store.failures = 1
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.start()
+    releaser.release("a", [ONE])
+    begun = time.monotonic()
+    releaser.close(20)
+    assert store.released == [("a", ["one"])]
+    assert time.monotonic() - begun < 10, "it waited though all was released"
+
+
+@pytest.mark.usefixtures("quick")
+def test_close_waits_for_a_process_that_ends() -> None:
+    ended, followed = threading.Event(), threading.Event()
+    releaser = Releaser(FailingStore())  # type: ignore[arg-type]
+    releaser.when(ended.is_set, followed.set)
+    releaser.start()
+    timer = threading.Timer(0.3, ended.set)
+    timer.start()
+    releaser.close(20)
+    assert followed.is_set()
+    timer.join()
+
+
+def test_close_ends_the_thread_though_a_release_fails() -> None:
+    store = FailingStore()
+    store.failures = 1000
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    before = set(threading.enumerate())
+    releaser.start()
+    wait_until(lambda: store.failures < 1000, 10, "it is tried")
+    begun = time.monotonic()
+    releaser.close(0.2)
+    wait_until(lambda: set(threading.enumerate()) <= before, 10, "its thread has ended")
+    assert time.monotonic() - begun >= 0.2, "it did not wait"

@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
+from .matching import replaced
+
 
 class Stale(Exception):
     """The library has changed, and this mutant must follow."""
@@ -16,7 +18,7 @@ class Mutant:
     name: str
     why: str  # what somebody might think, or what would go wrong
     file: str  # below the repository's root
-    text: str  # found there exactly once
+    text: str  # found there exactly once, whatever comments and indentation the file has there
     instead: str
     tests: tuple[str, ...]  # what pytest is given; those who should notice
 
@@ -26,9 +28,9 @@ class Mutant:
             before = (root / self.file).read_text("utf-8")
         except FileNotFoundError:
             raise Stale(f"there is no {self.file}") from None
-        if (count := before.count(self.text)) != 1:
+        count, after = replaced(before, self.text, self.instead, Path(self.file).suffix)
+        if count != 1:
             raise Stale(f"found {count} times in {self.file}: {self.text!r}")
-        after = before.replace(self.text, self.instead)
         if after == before:
             raise Stale("it changes nothing")
         if self.file.endswith(".py"):

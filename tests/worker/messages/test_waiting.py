@@ -1,4 +1,4 @@
-"""Messages on their way into the store and out of it, without workers: see tests/mutants/parking.py."""
+"""Messages on their way into the store and out of it, without workers: see tests/mutants/worker_messages.py."""
 
 from __future__ import annotations
 

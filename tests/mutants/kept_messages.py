@@ -1,0 +1,126 @@
+"""Wrong ideas about the messages that a worker keeps while their tasks wait: they are lost, run twice, or idle."""
+
+from __future__ import annotations
+
+from .mutant import Group
+
+kept = Group("kept", "celery_semaphore/worker")
+asking = Group("asking", "celery_semaphore/worker")
+hoarding = Group("hoarding", "celery_semaphore/worker")
+
+MUTANTS = (
+    kept(
+        "a message is kept until it is due",
+        "the broker delivers it again meanwhile, and it runs twice",
+        "keeping/kept_messages",
+        "            if kept.due > kept.keep_until:\n",
+        "            if False:\n",
+        "tests/worker/keeping/test_kept_messages.py::test_what_is_due_later_than_it_may_be_kept_is_given_back",
+    ),
+    kept(
+        "what has left is still in the timetable",
+        "it runs, and is given back as well when it would have been kept for too long",
+        "keeping/kept_messages",
+        "                if kept in self._messages:\n",
+        "                if True:\n",
+        "tests/worker/keeping/test_kept_messages.py::test_what_has_left_is_not_given_back",
+    ),
+    kept(
+        "any thread enters it",
+        "the loop goes through them meanwhile",
+        "keeping/kept_messages",
+        "        self._in_loop(self._receive)\n",
+        "        self._receive()\n",
+        "tests/worker/keeping/test_kept_messages.py::test_another_thread_only_queues_it",
+    ),
+    kept(
+        "a lost connection leaves them",
+        "each begins here, and the broker delivers it again",
+        "keeping/kept_messages",
+        "        self._messages.clear()\n",
+        "        pass\n",
+        "tests/worker/keeping/test_kept_messages.py::test_what_a_lost_connection_delivered_is_forgotten",
+    ),
+    kept(
+        "Redis forgets a message that it had no room for",
+        "it is taken out first, and the server is full",
+        "keeping/redis_redelivery",
+        (
+            '        redis.call("RPUSH", KEYS[tonumber(ARGV[n + 3])], ARGV[n + 4])\n'
+            '        redis.call("HDEL", KEYS[1], ARGV[n])\n'
+        ),
+        (
+            '        redis.call("HDEL", KEYS[1], ARGV[n])\n'
+            '        redis.pcall("RPUSH", KEYS[tonumber(ARGV[n + 3])], ARGV[n + 4])\n'
+        ),
+        "tests/worker/keeping/test_redelivery.py::test_a_full_redis_loses_none",
+    ),
+    kept(
+        "what another worker has restored is restored again",
+        "it runs twice",
+        "keeping/redis_redelivery",
+        'ours and redis.call("HEXISTS", KEYS[1], ARGV[n]) == 1 then\n',
+        "ours then\n",
+        "tests/worker/keeping/test_redelivery.py::test_what_was_restored_meanwhile_is_not_copied",
+    ),
+    asking(
+        "what was granted begins after the end",
+        "its message went back to the broker: it runs twice",
+        "keeping/session",
+        ("            if not self._ended:\n                self._visit()\n"),
+        "            self._visit()\n",
+        "tests/worker/keeping/test_session.py::test_at_its_end_it_sleeps",
+    ),
+    asking(
+        "a loop that hangs asks on",
+        "permits are granted to a worker that begins nothing",
+        "keeping/session",
+        (
+            "        while self._visiting and not self._ended:\n"
+            "            self._event.wait(SLOWEST_S)\n"
+        ),
+        "",
+        "tests/worker/keeping/test_session.py::test_a_loop_that_hangs_asks_no_more",
+    ),
+    asking(
+        "a session that slept goes on",
+        "all that it kept is in transit, and nothing is ever granted to it",
+        "keeping/session",
+        "lost = reply.slept or self._missed",
+        "lost = self._missed",
+        "tests/worker/keeping/test_session.py::test_a_session_that_slept_names_what_it_holds",
+    ),
+    asking(
+        "what left meanwhile begins",
+        "with gevent the message before it waits for a greenlet, and this one was given back or has begun",
+        "keeping/kept_messages",
+        ("        if kept not in self._messages:\n            return\n"),
+        "",
+        "tests/worker/keeping/test_kept_messages.py::test_what_left_while_another_one_waited_for_a_greenlet_does_not_begin",
+        "tests/worker/keeping/test_kept_messages.py::test_what_is_begun_early_begins_once",
+    ),
+    asking(
+        "an answer of RabbitMQ comes for certain",
+        "a frame that was cut in two is answered by nobody, and the worker never ends",
+        "main_process/bootstep",
+        "    socket.settimeout(longest)\n",
+        "",
+        "tests/worker/main_process/test_granted.py::test_a_shutdown_waits_for_no_answer_for_ever",
+    ),
+    hoarding(
+        "the tag says whose message it is",
+        "kombu gives a message that it restored the same one",
+        "keeping/redis_redelivery",
+        "if ours and ",
+        "if ",
+        "tests/worker/keeping/test_lost_messages.py::test_a_message_is_known_by_its_time",
+    ),
+    hoarding(
+        "what runs is given back",
+        "it is not acknowledged",
+        "keeping/lost_messages",
+        "for tag, at in self._noted.items() if tag not in self._running}",
+        "for tag, at in self._noted.items()}",
+        "tests/worker/keeping/test_lost_messages.py::test_a_message_of_a_process[runs]",
+    ),
+)
