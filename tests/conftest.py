@@ -17,6 +17,7 @@ import pytest
 # Before the first import of a part of it: an assertion that fails there shall show its values.
 pytest.register_assert_rewrite("tests.conformance")
 
+from tests.support import process
 from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
 from tests.support.order import shared_out
@@ -45,6 +46,7 @@ def pytest_configure() -> None:
     # A shell ignores SIGINT for what it runs in the background, and so would each process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    process.run_directory()  # before xdist starts the other processes of the run
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,9 +24,10 @@ SHRINKING_S = 600  # a failure takes this long at most until its shortest progra
 
 
 @pytest.mark.timeout(SHRINKING_S)
-def test_the_same_answers(trio: Trio) -> None:
-    """4,000 steps, the same each time."""
-    some = settings(EVERY, max_examples=100, derandomize=True)
+@pytest.mark.parametrize("programs", [50, pytest.param(100, marks=pytest.mark.variants)])
+def test_the_same_answers(programs: int, trio: Trio) -> None:
+    """2,000 or 4,000 steps, the same each time."""
+    some = settings(EVERY, max_examples=programs, derandomize=True)
     run_state_machine_as_test(machine_on(trio), settings=some)
 
 

@@ -16,6 +16,9 @@ from celery_semaphore.stores.redis import RedisStore, from_url, scripts
 from tests.conformance import StoreConformance
 from tests.conformance.hand_on.granted_by_release import GrantedByRelease
 from tests.conformance.limits.operators import Operators
+from tests.conformance.limits.worker_limits import WorkerLimits
+from tests.conformance.parked.brokers import Brokers
+from tests.conformance.parked.consumed_queues import ConsumedQueues
 from tests.conformance.parked.outbox import Outbox
 from tests.conformance.parts import AcquireSuite, EpochsSuite, RenewSuite, SessionsSuite
 from tests.conformance.waiting.timeouts import Timeouts
@@ -101,8 +104,7 @@ class TestRedisStore(OnServer, StoreConformance):
         self.server = redis
 
 
-class TestOldestRedisStore(
-    OnServer,
+class WithCallers(
     AcquireSuite,
     Waiting,
     Timeouts,
@@ -113,7 +115,15 @@ class TestOldestRedisStore(
     Operators,
     EpochsSuite,
 ):
-    """The parts that together call each script: what its commands do is the same on newer servers.
+    """The parts about callers, what they wait for and what they lose."""
+
+
+class EachScript(WithCallers, Brokers, ConsumedQueues, WorkerLimits):
+    """The parts that together call each script."""
+
+
+class TestOldestRedisStore(OnServer, EachScript):
+    """What the commands of a script do is the same on newer servers.
 
     ``TESTS_REDIS=<path of its redis-server>`` runs all of ``TestRedisStore`` on it.
     """
@@ -123,7 +133,7 @@ class TestOldestRedisStore(
         self.server = oldest_redis
 
 
-class TestClusterStore(OnServer, StoreConformance):
+class OnCluster(OnServer):
     """A Redis Cluster, which each store enters at a wrong node; scripts may touch only what they were given."""
 
     server: ClusterServer  # type: ignore[assignment]
@@ -141,6 +151,15 @@ class TestClusterStore(OnServer, StoreConformance):
         with cluster.client() as client:
             names: Any = client.keys()
         assert all(name.startswith(b"{celery-semaphore}:") for name in names)
+
+
+class TestClusterStore(OnCluster, EachScript):
+    """The way of each call through a Cluster, and the keys of each script: its nodes decide as any server does."""
+
+
+@pytest.mark.variants
+class TestWholeClusterStore(OnCluster, StoreConformance):
+    """The keys of each row, too."""
 
 
 class OnPostgres:
@@ -202,18 +221,7 @@ FOR EACH ROW WHEN (NEW.row_no = 0) EXECUTE FUNCTION celery_semaphore.used_before
 """
 
 
-class TestUsedPostgresStore(
-    OnPostgres,
-    AcquireSuite,
-    Waiting,
-    Timeouts,
-    RenewSuite,
-    SessionsSuite,
-    GrantedByRelease,
-    Outbox,
-    Operators,
-    EpochsSuite,
-):
+class TestUsedPostgresStore(OnPostgres, WithCallers):
     """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
 
     The parts with callers whom that concerns.

@@ -22,7 +22,7 @@ from tests.support.servers import RedisServer
 
 from .conftest import OpenAt
 
-FEW, MANY = 10, 3000
+FEW, MANY = 10, 1000
 LEDGER = "{celery-semaphore}:api:ledger"
 
 

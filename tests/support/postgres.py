@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ import psycopg
 from celery_semaphore.stores.postgresql.link import Link
 from celery_semaphore.stores.postgresql.schema import SchemaName, install
 
-from .process import Process, wait_until
+from .process import Process, run_directory, wait_until
 from .server import Server
 
 DEFAULT = SchemaName()
@@ -70,13 +71,21 @@ def belongs_to_its_user(directory: Path) -> None:
 @cache
 def initialized(initdb: Path) -> Path:
     """Return the data of a server that was never started: a copy takes a tenth of the time that they took."""
-    directory = Path(tempfile.mkdtemp(prefix="postgres-initialized-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    belongs_to_its_user(directory)
-    command: list[str | Path] = [*as_somebody(), initdb, "-D", directory / "data"]
+    directory = run_directory() / f"postgres-initialized-{initdb.parents[1].name}"
+    with directory.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            initialize(initdb, directory)
+    return directory / "data"
+
+
+def initialize(initdb: Path, directory: Path) -> None:
+    new = Path(tempfile.mkdtemp(dir=directory.parent))
+    belongs_to_its_user(new)
+    command: list[str | Path] = [*as_somebody(), initdb, "-D", new / "data"]
     command += ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
-    return directory / "data"
+    new.rename(directory)
 
 
 class PostgresServer(Server):

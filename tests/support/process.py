@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import psutil
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
+RUN_DIRECTORY = "TESTS_RUN_DIRECTORY"
 
 
 def wait_until(
@@ -41,6 +43,16 @@ def wait_until(
             name = what or getattr(predicate, "__name__", "a condition")
             raise TimeoutError(f"waited {timeout:g} s for {name}; last answer: {answer!r}{tail}")
         time.sleep(interval)
+
+
+def run_directory() -> Path:
+    """Where one process of a run of the tests makes what all of them use; the first one that asks removes it."""
+    if RUN_DIRECTORY not in os.environ:
+        made = tempfile.mkdtemp(prefix="tests-")
+        Path(made).chmod(0o755)  # servers that refuse to run as root look into it
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+        os.environ[RUN_DIRECTORY] = made  # of all processes that this one starts
+    return Path(os.environ[RUN_DIRECTORY])
 
 
 def free_port() -> int:

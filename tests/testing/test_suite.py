@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.process import ROOT
 
+from .test_plugin import NO_NEIGHBOURS
+
 STORE = """
 import pytest
 from celery_semaphore.testing import MemoryStore, StoreOptions
@@ -34,7 +36,15 @@ def run(directory: Path, declared: str) -> str:
     (directory / "test_mine.py").write_text(STORE.format(declared=declared), "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:valkey"]
     done = subprocess.run(
-        [*command, "-rfs", "--tb=line", "-k", "it_lost or forget or memory", "test_mine.py"],
+        [
+            *command,
+            *NO_NEIGHBOURS,
+            "-rfs",
+            "--tb=line",
+            "-k",
+            "it_lost or forget or memory",
+            "test_mine.py",
+        ],
         cwd=directory,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -22,7 +22,6 @@ from ..conftest import refusal_of
 from .conftest import OpenAt
 from .life import API, DISK, EVERY_ROW, LEASE, TAKE_UP, Life, Side, or_other_claims
 
-CALLS = 2_500
 CRASH = b"""
 WITH e AS (DELETE FROM celery_semaphore.epoch), s AS (DELETE FROM celery_semaphore.session)
 DELETE FROM celery_semaphore.released
@@ -123,12 +122,13 @@ def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool =
     )
 
 
+@pytest.mark.parametrize("calls", [1_000, pytest.param(2_500, marks=pytest.mark.variants)])
 def test_they_leave_the_same(
-    server: PostgresServer, sides: Callable[[Clock], tuple[Side, Side]]
+    server: PostgresServer, sides: Callable[[Clock], tuple[Side, Side]], calls: int
 ) -> None:
     clock = Clock()
     life = Life(sides(clock), clock, random.Random(server.name))
-    for _ in range(CALLS):
+    for _ in range(calls):
         life.go_on()
 
 

@@ -94,7 +94,7 @@ def test_a_crowd(site: Site, pool: str, name: str) -> None:
     site.lease = 60.0
     for worker in "ab":
         site.start(name=worker, pool=pool, concurrency=6, conf=PARK)
-    results = [site.send(name, 0.05, "api") for _ in range(150)]
+    results = [site.send(name, 0.05, "api") for _ in range(75)]
     done(results)
     ran_once(site, "api", results, 5)
     assert site.counter.stats("api")["max_inside"] > 1
