@@ -75,6 +75,7 @@ class Promotions(Suite):
         """Show it with the time for which it has waited."""
         queued(store, clock, "b", "c")
         before = store.snapshot("api").waiters[1]
+        clock.advance(1)
         store.promote([before.ticket], "api")
         after = store.snapshot("api").waiters[0]
         assert (after.position, after.ticket.priority) == (0, 255)
