@@ -10,6 +10,7 @@ the header itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any
 
 from celery.signals import before_task_publish
@@ -47,12 +48,18 @@ def refuse_unknown(task: str, options: Iterable[str]) -> None:
 def refuse_misspelt(headers: Iterable[str]) -> None:
     """Raise for a header that seems to be a misspelt option: its task would run under the key of all others."""
     for name in headers:
-        if not name.startswith(BEGINS) or name in OPTIONS:
-            continue
-        meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
-        if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
+        if name.startswith(BEGINS) and name not in OPTIONS and (meant := _meant_by(name)):
             msg = f"its message has the header {name}, which is no option of a call; the nearest is {meant}."
             raise SemaphoreError(msg)
+
+
+# A comparison takes longer than an acquire, and each delivery has the same few headers.
+@lru_cache(maxsize=256)
+def _meant_by(name: str) -> str | None:
+    meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
+    if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
+        return meant
+    return None
 
 
 def check_options(limits: Collection[object], key: object, weight: object) -> None:

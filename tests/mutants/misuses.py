@@ -81,8 +81,8 @@ MUTANTS = [
         "each header that begins like ours is misspelt",
         "no other has this beginning",
         "task/call_options",
-        '        if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):\n',
-        "        if name.startswith(BEGINS):\n",
+        '    if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):\n',
+        "    if meant := KEY:\n",
         f"{CALLS}::test_what_workers_write_is_none_of_them",
     ),
     misuse(
