@@ -27,6 +27,7 @@ from .messages.emptier import without_granted
 from .messages.granted_queue import granted_queue, home_queue
 from .messages.message_mover import MessageMover
 from .messages.sweeper import Sweeper
+from .permits.early_acks import EarlyAcks
 from .permits.ledger import Ledger
 from .permits.loop_waker import LoopWaker
 from .permits.note import NotePipe
@@ -50,6 +51,7 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
+        self.early_acks = EarlyAcks(self.drain)
         self._calls = deque[Callable[[], object]]()  # for the event loop
         self._app = app
         self._carry()

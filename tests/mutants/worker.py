@@ -112,14 +112,6 @@ ACKNOWLEDGING = [
         "tests/worker/permits/test_loop_waker.py::test_the_alarm_is_heard",
     ),
     worker(
-        "nobody is told that a permit was noted",
-        "the releaser reads the notes twice a second, and that is soon enough for an early ack",
-        "worker/pool_process/gate",
-        "        limiter.waker.wake()  # its message is to be acknowledged now\n",
-        "        pass\n",
-        "tests/worker/permits/test_loop_waker.py::test_an_early_ack_is_sent_while_the_task_runs",
-    ),
-    worker(
         "a lost connection changes nothing",
         "what it delivered is put back, and the broker delivers it again as well",
         "worker/main_process/request",

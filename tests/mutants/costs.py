@@ -1,0 +1,74 @@
+"""Wrong ideas about what a limited task need not spend."""
+
+from __future__ import annotations
+
+from .worker import worker
+
+EARLY = "tests/worker/permits/test_early_acks.py"
+
+MUTANTS = [
+    worker(
+        "each delivery compares its headers anew",
+        "difflib is fast",
+        "task/call_options",
+        "@lru_cache(maxsize=256)\ndef _meant_by",
+        "def _meant_by",
+        "tests/task/test_call_options.py::test_a_header_is_compared_once",
+    ),
+    worker(
+        "no timer reads for an early ack",
+        "the releaser reads the notes twice a second, and that is soon enough",
+        "worker/main_process/request",
+        "        self._limiter.early_acks.expect(self)\n",
+        "",
+        f"{EARLY}::test_an_early_ack_is_sent_while_the_task_runs",
+    ),
+    worker(
+        "the loop has no timer of early acks",
+        "they are made in the loop, which knows when it turns",
+        "worker/main_process/bootstep",
+        "            self.limiter.early_acks.serve(hub)\n",
+        "            pass\n",
+        f"{EARLY}::test_an_early_ack_is_sent_while_the_task_runs",
+    ),
+    worker(
+        "notes are read once for an early ack",
+        "ten milliseconds are enough for an acquire",
+        "worker/permits/early_acks",
+        "        if self._due:\n            self._set_timer()\n",
+        "",
+        f"{EARLY}::test_it_reads_on_while_one_is_due",
+    ),
+    worker(
+        "notes are read every 10 ms while a store hangs",
+        "its task may get a permit at any moment",
+        "worker/permits/early_acks",
+        "            if request.ack_is_due and self._clock() < until:\n",
+        "            if request.ack_is_due:\n",
+        f"{EARLY}::test_it_does_not_read_for_ever",
+    ),
+    worker(
+        "a dropped timer is waited for",
+        "a timer that was set fires",
+        "worker/permits/early_acks",
+        "        if now < self._fires_at + DROPPED_S:\n",
+        "        if self._fires_at:\n",
+        f"{EARLY}::test_a_timer_that_was_dropped_is_set_again",
+    ),
+    worker(
+        "each timer reads",
+        "one that comes late after all does no harm",
+        "worker/permits/early_acks",
+        "        if self._clock() < self._fires_at:\n            return  # this",
+        "        # This",
+        f"{EARLY}::test_a_timer_that_comes_late_after_all_adds_none",
+    ),
+    worker(
+        "a task that ended is read for",
+        "nobody has acknowledged it",
+        "worker/main_process/request",
+        "        return self._limiter.process.ledger.has(self.holder)  # its end acknowledges by itself\n",
+        "        return True\n",
+        f"{EARLY}::test_no_ack_is_due_after_an_end",
+    ),
+]
