@@ -47,10 +47,15 @@ def refuse_unknown(task: str, options: Iterable[str]) -> None:
 
 def refuse_misspelt(headers: Iterable[str]) -> None:
     """Raise for a header that seems to be a misspelt option: its task would run under the key of all others."""
-    for name in headers:
-        if name.startswith(BEGINS) and name not in OPTIONS and (meant := _meant_by(name)):
-            msg = f"its message has the header {name}, which is no option of a call; the nearest is {meant}."
-            raise SemaphoreError(msg)
+    if (name := _misspelt_of(frozenset(headers))) is not None:
+        msg = f"its message has the header {name}, which is no option of a call; the nearest is {_meant_by(name)}."
+        raise SemaphoreError(msg)
+
+
+@lru_cache(maxsize=256)  # most deliveries have headers of the same names
+def _misspelt_of(headers: frozenset[str]) -> str | None:
+    ours = sorted(name for name in headers if name.startswith(BEGINS) and name not in OPTIONS)
+    return next(filter(_meant_by, ours), None)
 
 
 # A comparison takes longer than an acquire, and each delivery has the same few headers.

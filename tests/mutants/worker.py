@@ -256,13 +256,14 @@ RELEASING = [
         "asked is noted after the acquire",
         "there is nothing to release before: but a process may die between the two",
         "worker/pool_process/gate",
-        "    observer.asked(headers.holder, claims)\n"
+        "        observer.asked(headers.holder, claims)  # else the main process knows what this one asks for\n"
         "    since = time.monotonic()\n"
         "    answer = _answered(task, limiter, claims, headers, policy, ends=ends)\n",
+        "        pass\n"
         "    since = time.monotonic()\n"
         "    answer = _answered(task, limiter, claims, headers, policy, ends=ends)\n"
         "    observer.asked(headers.holder, claims)\n",
-        f"{BEFORE}[early-SUCCESS-after acquire]",
+        f"{BEFORE}[early-SUCCESS-after acquire, asked]",
     ),
     worker(
         "a note names a claim by its key's beginning",
