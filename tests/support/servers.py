@@ -60,7 +60,7 @@ class RedisServer(Server):
             if name not in self.unknown
         }
         arguments = [part for name, value in given.items() for part in (f"--{name}", value)]
-        command = [binary, *self.before, *arguments]
+        command: list[Path | str] = [binary, *self.before, *arguments]
         self.process = Process(f"{self.name}-{self.port}", command).start()
         self.process.wait_until(self._answers, 10, "an answer to PING")
         return self
