@@ -52,14 +52,13 @@ def refuse_misspelt(headers: Iterable[str]) -> None:
         raise SemaphoreError(msg)
 
 
-@lru_cache(maxsize=256)  # most deliveries have headers of the same names
+# A comparison takes longer than an acquire, and most deliveries have headers of the same names.
+@lru_cache(maxsize=256)
 def _misspelt_of(headers: frozenset[str]) -> str | None:
     ours = sorted(name for name in headers if name.startswith(BEGINS) and name not in OPTIONS)
     return next(filter(_meant_by, ours), None)
 
 
-# A comparison takes longer than an acquire, and each delivery has the same few headers.
-@lru_cache(maxsize=256)
 def _meant_by(name: str) -> str | None:
     meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
     if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
