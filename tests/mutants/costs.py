@@ -77,9 +77,17 @@ MUTANTS = [
         "a process that noted nothing has acquired nothing",
         "it notes its permit",
         "worker/permits/ledger",
-        "        if delivery is None and watcher is not None and watcher.claims:\n",
+        "        if delivery is None and may_have_acquired and watcher is not None and watcher.claims:\n",
         "        if False:\n",
         f"{LEDGER}::test_a_process_that_noted_nothing_may_have_acquired",
+    ),
+    worker(
+        "what was released without the note of a permit is released again",
+        "it is not known here",
+        "worker/permits/ledger",
+        "        may_have_acquired = holder not in self._ended\n",
+        "        may_have_acquired = True\n",
+        f"{LEDGER}::test_what_its_process_released_is_not_released_again",
     ),
     worker(
         "each end of a task without notes releases",

@@ -110,6 +110,8 @@ class Ledger:
         """Record that the process has released the permit; it will report the end of the task."""
         if delivery := self._deliveries.get(holder):
             delivery.released = True
+        else:  # it was interrupted before the note of its permit; nothing is left to release at its end
+            self._ended.add(holder)
         self._keeper.discard(holder)
         self._handed_on(handed)
 
@@ -203,12 +205,13 @@ class Ledger:
 
     def _taken(self, holder: str) -> Delivery | None:
         """Forget this delivery and return it; the one of a process that noted nothing has the claims of its request."""
+        may_have_acquired = holder not in self._ended
         if self.has(holder):
             self._ended.add(holder)
         watcher = self._watchers.pop(holder, None)
         delivery = self._deliveries.pop(holder, None)
         self._keeper.discard(holder)
-        if delivery is None and watcher is not None and watcher.claims:
+        if delivery is None and may_have_acquired and watcher is not None and watcher.claims:
             return Delivery(holder, tuple(watcher.claims))
         return delivery
 

@@ -11,6 +11,7 @@ from celery_semaphore.core.events import Event, PermitAcquiredEvent, PermitRelea
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim, MessageId, Permit
 from celery_semaphore.core.releaser import Releaser
+from celery_semaphore.core.store import HandedOn
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.permits.ledger import Ledger
 from tests.support.failing_store import FailingStore, permit
@@ -180,6 +181,15 @@ def test_a_process_that_noted_nothing_may_have_acquired() -> None:
     ledger.watch("a", Watched())
     ledger.ended("a")
     assert releases == [("a", API, None)]
+
+
+def test_what_its_process_released_is_not_released_again() -> None:
+    """It was interrupted between the answer of the store and the note of its permit."""
+    ledger, releases = unasked()
+    ledger.watch("a", Watched())
+    ledger.released("a", HandedOn())
+    ledger.ended("a")
+    assert releases == []
 
 
 def test_an_end_that_comes_twice_releases_once() -> None:
