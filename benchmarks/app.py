@@ -136,6 +136,11 @@ def limited_late() -> None:
     done.add()
 
 
+@app.task(name="keyed", base=LimitedTask, semaphore="keyed", limit=10_000, key="{tenant}")
+def keyed(tenant: str) -> None:  # noqa: ARG001 - of its key
+    done.add()
+
+
 @app.task(name="latency")
 def latency(sent: float) -> None:
     write(f"latency {time.time() - sent:.6f}")

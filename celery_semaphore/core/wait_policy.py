@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from math import isclose
 
@@ -44,12 +44,12 @@ class WaitPolicy:
 
         Without a decision, as a worker of an older release makes none, a task is parked only if it says so itself.
         """
-        settled = replace(self, jitter=_jitter())
-        if self.on_saturated not in {OnSaturated.WAIT, OnSaturated.PARK}:
-            return settled
-        if parks is None:
-            parks = self.on_saturated is OnSaturated.PARK
-        return replace(settled, on_saturated=OnSaturated.PARK if parks else OnSaturated.REQUEUE)
+        how = self.on_saturated
+        if how in {OnSaturated.WAIT, OnSaturated.PARK}:
+            if parks is None:
+                parks = self.on_saturated is OnSaturated.PARK
+            how = OnSaturated.PARK if parks else OnSaturated.REQUEUE
+        return WaitPolicy(how, self.shortest, self.longest, self.timeout, _jitter())
 
     def wait(
         self, ticket: Ticket | None, priority: int, session: str = "", keeps: float = 0.0

@@ -10,6 +10,7 @@ the header itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any
 
 from celery.signals import before_task_publish
@@ -46,13 +47,26 @@ def refuse_unknown(task: str, options: Iterable[str]) -> None:
 
 def refuse_misspelt(headers: Iterable[str]) -> None:
     """Raise for a header that seems to be a misspelt option: its task would run under the key of all others."""
-    for name in headers:
-        if not name.startswith(BEGINS) or name in OPTIONS:
-            continue
-        meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
-        if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
-            msg = f"its message has the header {name}, which is not an option of a call; did you mean {meant}?"
-            raise SemaphoreError(msg)
+    if (name := _misspelt_of(frozenset(headers))) is not None:
+        msg = (
+            f"its message has the header {name}, which is not an option of a call;"
+            f" did you mean {_meant_by(name)}?"
+        )
+        raise SemaphoreError(msg)
+
+
+# A comparison takes longer than an acquire, and most deliveries have headers of the same names.
+@lru_cache(maxsize=256)
+def _misspelt_of(headers: frozenset[str]) -> str | None:
+    ours = sorted(name for name in headers if name.startswith(BEGINS) and name not in OPTIONS)
+    return next(filter(_meant_by, ours), None)
+
+
+def _meant_by(name: str) -> str | None:
+    meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
+    if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):
+        return meant
+    return None
 
 
 def check_options(limits: Collection[object], key: object, weight: object) -> None:

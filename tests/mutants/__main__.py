@@ -24,6 +24,7 @@ from pathlib import Path
 from . import (
     canaries,
     core,
+    costs,
     epochs,
     kept_messages,
     locks,
@@ -51,6 +52,7 @@ ALL: Sequence[Mutant] = (
     *worker_messages.MUTANTS,
     *kept_messages.MUTANTS,
     *core.MUTANTS,
+    *costs.MUTANTS,
 )
 
 

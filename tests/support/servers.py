@@ -32,6 +32,7 @@ class RedisServer(Server):
         super().__init__()
         self.socket = self.directory / "s"
         self.options = {"save": "", "appendonly": "no", "databases": "64"} | options
+        self.before: list[str] = []  # arguments that go first
 
     @classmethod
     def binary(cls) -> Path | None:
@@ -59,7 +60,8 @@ class RedisServer(Server):
             if name not in self.unknown
         }
         arguments = [part for name, value in given.items() for part in (f"--{name}", value)]
-        self.process = Process(f"{self.name}-{self.port}", [binary, *arguments]).start()
+        command: list[Path | str] = [binary, *self.before, *arguments]
+        self.process = Process(f"{self.name}-{self.port}", command).start()
         self.process.wait_until(self._answers, 10, "an answer to PING")
         return self
 

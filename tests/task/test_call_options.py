@@ -10,6 +10,7 @@ from celery import Celery
 from kombu import Connection
 
 from celery_semaphore import Limit, LimitedTask, SemaphoreError
+from celery_semaphore.core.spelling import nearest
 from celery_semaphore.task.call_options import refuse_misspelt
 from celery_semaphore.worker.messages.header_names import INTERNAL, OF_ONE_WAIT
 
@@ -61,6 +62,20 @@ def test_a_misspelt_one_fails_its_task(app: Celery, name: str, meant: str) -> No
     said = f"task shop.export: its message has the header {name}"
     with pytest.raises(SemaphoreError, match=said):
         export.apply(("a",), headers={name: "vip"}, throw=True)
+
+
+def test_a_header_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison takes longer than an acquire, and a worker writes the same headers for each delivery."""
+    compared = []
+
+    def compare(name: str, *args: Any, **options: Any) -> str | None:
+        compared.append(name)
+        return nearest(name, *args, **options)
+
+    monkeypatch.setattr("celery_semaphore.task.call_options.nearest", compare)
+    for _ in range(3):
+        refuse_misspelt(["semaphore_seen_once"])
+    assert compared == ["semaphore_seen_once"]
 
 
 def test_what_workers_write_is_none_of_them() -> None:

@@ -1,9 +1,10 @@
 """NotePipe: carry notes from pool processes to the worker's main process, which renews their permits.
 
-A delivery writes three notes: *asked* before it asks the store, *held* once it has a permit, and *released* once its
-process has released that (*unreleased* if it could not). With late acks it writes *over* before the last one, when the
-body has ended. If the process dies after the first note, the main process knows what to release. Each note is one write
-of at most PIPE_BUF bytes, which POSIX keeps whole even if several processes write.
+A delivery writes up to three notes: *asked* before it asks the store, unless the main process knows the claims by the
+name of the task; *held* once it has a permit; and *released* once its process has released that (*unreleased* if it
+could not). With late acks it writes *over* before the last one, when the body has ended. If the process dies after the
+first note, the main process knows what to release. Each note is one write of at most PIPE_BUF bytes, which POSIX keeps
+whole even if several processes write.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -30,7 +31,7 @@ from .permit_observer import PermitObserver
 CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
 
-# Each task pays for three notes, so they skip the overhead of json.dumps and json.loads.
+# Each task pays for its notes, so they skip the overhead of json.dumps and json.loads.
 _quoted = json.encoder.encode_basestring_ascii
 _decode = json.JSONDecoder().raw_decode
 
@@ -62,6 +63,7 @@ class NotePipe:
         )
         note = f"{start}{_quoted(acquired.task)}{end}"
         if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
+            self.asked(permit.holder, permit.claims)  # else they are found by the name
             note = f'{start}""{end}'
         self._note(note)
 
@@ -155,16 +157,38 @@ def _fields(claim: Claim) -> list[Any]:
 
 
 def _enter(note: list[Any], observer: PermitObserver) -> None:
-    match note:
-        case ["asked", holder, claims]:
-            observer.asked(holder, [Claim(*claim) for claim in claims])
-        case ["held", holder, token, epoch, acquired, expires, since, pid, task, waited, took]:
-            # The ledger knows the claims from the note before.
-            permit = Permit(holder, token, (), acquired, expires, epoch)
-            observer.held(PermitAcquiredEvent(permit, task, waited, took), since, pid)
-        case ["over", holder]:
-            observer.over(holder)
-        case ["released", holder, outgoing, granted]:
-            observer.released(holder, HandedOn(frozenset(outgoing), frozenset(granted)))
-        case ["unreleased", holder]:
-            observer.unreleased(holder)
+    what, *rest = note
+    ENTER[what](observer, *rest)
+
+
+def _asked(observer: PermitObserver, holder: str, claims: list[Any]) -> None:
+    observer.asked(holder, [Claim(*claim) for claim in claims])
+
+
+def _held(observer: PermitObserver, holder: str, token: int, epoch: int, *rest: Any) -> None:
+    acquired, expires, since, pid, *event = rest
+    # The ledger knows the claims.
+    permit = Permit(holder, token, (), acquired, expires, epoch)
+    observer.held(PermitAcquiredEvent(permit, *event), since, pid)
+
+
+def _over(observer: PermitObserver, holder: str) -> None:
+    observer.over(holder)
+
+
+def _released(observer: PermitObserver, holder: str, *handed: list[str]) -> None:
+    observer.released(holder, HandedOn(*map(frozenset, handed)) if any(handed) else NOTHING)
+
+
+def _unreleased(observer: PermitObserver, holder: str) -> None:
+    observer.unreleased(holder)
+
+
+NOTHING = HandedOn()
+ENTER: dict[str, Callable[..., None]] = {
+    "asked": _asked,
+    "held": _held,
+    "over": _over,
+    "released": _released,
+    "unreleased": _unreleased,
+}

@@ -1,7 +1,8 @@
 """Acquire the permit of a task, in the process that will run it, before Celery begins the run.
 
 The order makes it safe: note to the main process what will be acquired; acquire it; note the permit; run the body.
-So the main process knows what to release, wherever this process dies.
+So the main process knows what to release, wherever this process dies. Claims that are the same for all calls of a task
+are not noted before, for its request has them, too.
 
 ``tracer.py`` acquires before Celery's tracer. A task that comes another way, such as an eager one, acquires in
 ``before_start``, so that none is unlimited silently.
@@ -20,7 +21,7 @@ from ...core.permit import Answer, Claim, OtherClaims, Permit, Refusal
 from ...core.wait_policy import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.call_options import refuse_misspelt
-from ...task.protocols import BoundTask
+from ...task.protocols import BoundTask, TaskContext
 from ...task.request_permit import PERMIT
 from ...task.signals import permit_acquired
 from ..limiter import Limiter, limiter_of
@@ -49,13 +50,14 @@ def begin(task: BoundTask, args: Any, kwargs: Any) -> None:
 
 def _begin(task: BoundTask) -> None:
     """Announce the permit, or raise the error of the acquire; once, as a subclass may call ``before_start`` twice."""
-    outcome = task.request.__dict__.pop(OUTCOME, None)
+    request = task.request
+    outcome = request.__dict__.pop(OUTCOME, None)
     if isinstance(outcome, Exception):
         raise outcome
     if isinstance(outcome, Acquired):
         if not task.request.is_eager:  # it has waited inside its span
             put_on_span(outcome)
-        permit_acquired.send(sender=task, task_id=task.request.id, permit=outcome.permit)
+        permit_acquired.send(sender=task, task_id=request.id, permit=outcome.permit)
 
 
 def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
@@ -63,7 +65,7 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
     request = task.request
     if request.called_directly or permit_of(request) is not None:
         return
-    _refuse_headers(task)
+    _refuse_headers(task, request)
     options, limiter = task.semaphore_options, limiter_of(task.app)
     headers = Headers.taken_from(request, limiter.settings.copies_expire)
     claims = options.claims(args, kwargs, headers.key, headers.weight)
@@ -82,13 +84,13 @@ def acquire_permit(task: BoundTask, args: Any, kwargs: Any) -> None:
         request.__dict__[OUTCOME] = Acquired.by(permit, headers.ticket, headers.refusals)
 
 
-def _refuse_headers(task: BoundTask) -> None:
+def _refuse_headers(task: BoundTask, request: TaskContext) -> None:
     try:
-        refuse_misspelt([*task.request.__dict__, *(task.request.headers or ())])
+        refuse_misspelt([*request.__dict__, *(request.headers or ())])
     except SemaphoreError as error:
         msg = f"task {task.name}: {error}"
         raise SemaphoreError(msg) from None
-    if (exchange := task.request.__dict__.get(FANOUT)) is not None:
+    if (exchange := request.__dict__.get(FANOUT)) is not None:
         msg = (
             f"task {task.name} came through the fanout exchange {exchange!r}: a limited task cannot, because this broker keeps"
             " no queue to which its message could go back when it must wait. Send it to a queue for each worker, or"
@@ -131,7 +133,8 @@ def _acquire(
         ) from None
     pending = PendingRelease(headers.holder, claims, headers.message_id)
     task.request.__dict__[PENDING_RELEASE] = pending
-    observer.asked(headers.holder, claims)
+    if limiter.notes is None or claims is not task.semaphore_options.constant or ends is not None:
+        observer.asked(headers.holder, claims)  # else the main process knows what this one asks for
     since = time.monotonic()
     answer = _answered(task, limiter, claims, headers, policy, ends=ends)
     if isinstance(answer, Refusal):
@@ -139,8 +142,6 @@ def _acquire(
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
     observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
     _tell_end_of_wait(task, headers, claims, waited)
-    if limiter.notes is not None and not task.acks_late:
-        limiter.waker.wake()  # its message is to be acknowledged now
     return answer
 
 
