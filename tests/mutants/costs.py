@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .worker_permits import worker
+from .mutant import Group
+
+worker = Group("costs", "celery_semaphore", ".py", ("tests/worker/permits",))
 
 EARLY = "tests/worker/permits/test_early_acks.py"
 LEDGER = "tests/worker/permits/test_ledger.py"
