@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from .announcer import Announcer
+from .asker import asker_of
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
 from .permit import Claim, Permit
@@ -18,6 +21,8 @@ from .ticket import Ticket
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[Permit], object]
+
+EXIT_TIMEOUT_S = 1.0  # how long the end of a process waits for the releases that are queued
 
 
 class HeldPermits:
@@ -32,7 +37,14 @@ class HeldPermits:
         announce = Announcer()
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce, store.reap)
-        self._releaser = Releaser(store)
+        self._releaser = Releaser(
+            store, handed_on=lambda handed: asker_of(store).tell(handed.granted)
+        )
+
+    @property
+    def ready(self) -> Callable[[], None] | None:
+        """What must be called before an acquire, if anything."""
+        return None if self._checked else self.check
 
     def check(self) -> None:
         """Check once that the store can keep permits; raise what its ``check`` raises."""
@@ -64,6 +76,10 @@ class HeldPermits:
                 self._releaser.start()
         except RuntimeError as error:  # this process ends, or may start no thread
             logger.warning("%s was not released, its lease ends: %r", name, error)
+
+    def flush(self, timeout: float) -> None:
+        """Make the releases that are queued, for ``timeout`` seconds at most, and no later ones."""
+        self._releaser.flush(timeout)
 
     def close(self) -> None:
         """Renew and release nothing any more."""
@@ -110,3 +126,13 @@ os.register_at_fork(after_in_child=by_store.clear)
 def held_permits_in(store: Store) -> HeldPermits:
     """Return the held permits of this process in a store, made when they are first needed."""
     return by_store.get(store) or by_store.setdefault(store, HeldPermits(store))
+
+
+def _flush() -> None:
+    """Make the releases of all stores that are queued: else an interrupted program would leave them to the lease."""
+    deadline = time.monotonic() + EXIT_TIMEOUT_S
+    for held_permits in list(by_store.values()):
+        held_permits.flush(max(0.0, deadline - time.monotonic()))
+
+
+atexit.register(_flush)

@@ -43,6 +43,15 @@ class HandedOn:
     granted: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """One call of ``acquire``, as a value."""
+
+    claims: Sequence[Claim]
+    holder: str
+    wait: Wait | None = None
+
+
 class Store(Protocol):
     """Keeps the holders of each resource, their leases, and its waiters.
 

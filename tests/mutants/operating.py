@@ -87,7 +87,7 @@ MUTANTS = [
     operating(
         "the settings of an app are there when its semaphores are made",
         "they are read once",
-        "semaphore",
+        "semaphore_base",
         "        self._kept_in = _shared_store(url, prefix, lease) if url is not None else store\n",
         "        self._kept_in = _shared_store(url, prefix, lease) if url is not None else store\n"
         "        if app is not None:\n            self._kept_in = _store_of(app)\n",
@@ -184,7 +184,7 @@ MUTANTS = [
     operating(
         "each semaphore is kept in the test's store",
         "a test has one store",
-        "semaphore",
+        "semaphore_base",
         "if test_stores and not self._is_given:",
         "if test_stores:",
         f"{PLUGIN}::test_semaphores_of_scripts_need_no_server_either",

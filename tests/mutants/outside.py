@@ -20,7 +20,7 @@ MUTANTS = [
     outside(
         "what is free behind a pause is free",
         "the limit stays",
-        "semaphore",
+        "semaphore_base",
         "return 0 if seen.paused_until is not None else max(",
         "return max(",
         f"{PERMITS}::TestAsking::test_nothing_is_available_in_a_pause",
@@ -28,7 +28,7 @@ MUTANTS = [
     outside(
         "no semaphore is used with keys",
         "a limit is not known yet",
-        "semaphore",
+        "semaphore_base",
         "has_keys=key.limit is not None",
         "has_keys=False",
         f"{HERE}/test_options.py::TestMistakes::test_a_semaphore_whose_limit_is_declared_for_its_keys",
@@ -60,7 +60,7 @@ MUTANTS = [
     outside(
         "a call has no priority",
         "nobody gave one to it; but Redis' default is the most urgent one",
-        "core/blocking_waiter",
+        "core/acquisition",
         "            DEFAULT_PRIORITY,\n",
         "            0,\n",
         f"{AMONG_TASKS}[site-0]",
@@ -92,9 +92,9 @@ MUTANTS = [
     outside(
         "leaves its ticket in the line",
         "the store forgets it anyway, a lease later",
-        "core/blocking_waiter",
-        "names: list[str | Ticket] = [self._ticket] if self._ticket else []",
-        "names: list[str | Ticket] = []",
+        "core/acquisition",
+        "            names.append(self._ticket)\n",
+        "            pass\n",
         f"{TIMEOUT}::test_interrupted",
     ),
     outside(
@@ -124,9 +124,10 @@ MUTANTS = [
     outside(
         "what never reached the store is released",
         "it may have",
-        "core/blocking_waiter",
-        "        self._ready()\n        asked = self._asked = self._asked or time.monotonic()\n",
-        "        asked = self._asked = self._asked or time.monotonic()\n        self._ready()\n",
+        "core/acquisition",
+        "            yield Run(self._ready)\n        asked = self._asked = self._asked or time.monotonic()\n",
+        "            self._asked = time.monotonic()\n            yield Run(self._ready)\n"
+        "        asked = self._asked = self._asked or time.monotonic()\n",
         f"{FAULTS}::test_a_store_that_could_not_be_checked_is_not_released",
     ),
     outside(
@@ -140,7 +141,7 @@ MUTANTS = [
     outside(
         "an unanswered question is forgotten by the next refusal",
         "it may arrive later than that",
-        "core/blocking_waiter",
+        "core/acquisition",
         "if self._unanswered or self._asked is not None:",
         "if self._asked is not None:",
         f"{FAULTS}::test_a_question_that_arrives_late_gets_no_permit",
@@ -148,7 +149,7 @@ MUTANTS = [
     outside(
         "an interrupted question has no answer",
         "Ctrl-C comes after the store said yes",
-        "core/blocking_waiter",
+        "core/acquisition",
         "if self._unanswered or self._asked is not None:",
         "if self._unanswered:",
         f"{FAULTS}::test_interrupted_while_it_asks",
@@ -156,7 +157,7 @@ MUTANTS = [
     outside(
         "a lease counts from the question that was answered",
         "the one before it may have been granted",
-        "core/blocking_waiter",
+        "core/acquisition",
         "asked = self._asked = self._asked or time.monotonic()",
         "asked = self._asked = time.monotonic()",
         f"{FAULTS}::test_its_lease_counts_from_the_question_that_was_not_answered",
@@ -164,15 +165,15 @@ MUTANTS = [
     outside(
         "a dead holder asks for ever",
         "each answer is: released",
-        "core/blocking_waiter",
-        "            self._holder = new_name()\n            return 0.0\n",
-        "            return 0.0\n",
+        "core/acquisition",
+        "        self._holder = new_name()\n",
+        "",
         f"{FAULTS}::test_a_holder_that_was_declared_dead_meanwhile",
     ),
     outside(
         "who asks once stands in the line",
         "and its ticket must be given up again",
-        "core/blocking_waiter",
+        "core/acquisition",
         "        if self._timeout <= 0:\n            return None\n",
         "",
         f"{TIMEOUT}::test_asked_once",
@@ -197,16 +198,16 @@ MUTANTS = [
         "a caller that had no answer releases by itself",
         "it waits for the same store once more",
         "core/blocking_waiter",
-        "            if self._error is None:\n",
+        "            if acquisition.error is None:\n",
         "            if True:\n",
         f"{FAULTS}::test_the_release_of_a_call_without_an_answer_keeps_no_caller_waiting",
     ),
     outside(
         "a pause is longer than the timeout",
         "the store is out of reach, and nobody bounds the sleep",
-        "core/blocking_waiter",
-        "self._pause(min(pause, left))",
-        "self._pause(pause)",
+        "core/acquisition",
+        "if (pause := min(pause, left)) > 0:",
+        "if pause > 0:",
         f"{FAULTS}::test_within_its_timeout",
     ),
     outside(
@@ -364,7 +365,7 @@ MUTANTS = [
     outside(
         "an interrupted call that was refused is in no line",
         "it has no ticket",
-        "core/blocking_waiter",
+        "core/acquisition",
         "if self._unanswered or self._asked is not None:",
         "if self._unanswered:",
         f"{INTERRUPTED}::test_an_acquire_that_waited_leaves_nothing",
@@ -372,9 +373,9 @@ MUTANTS = [
     outside(
         "a call that ended is asked for",
         "its ticket is gone",
-        "core/blocking_waiter",
-        "                self._asker.discard(self._waiting.wait)\n",
-        "                pass\n",
+        "core/acquisition",
+        "            self._asker.discard(self._waiting.wait)\n",
+        "            pass\n",
         f"{WAITS}::TestOrder::test_no_polling",
     ),
 ]
