@@ -8,6 +8,8 @@ DECISIONS = "tests/core/test_acquisition.py"
 TOLD = "tests/semaphore/test_told.py"
 EXIT = "tests/semaphore/test_exit.py"
 BLOCK = "tests/semaphore/test_permit_block.py"
+ONE_SERVER = "tests/stores/test_call_all.py"
+TOGETHER = "tests/stores/test_conformance.py::TestValkeyStore"
 
 coroutines = Group("coroutines", "celery_semaphore")
 
@@ -131,5 +133,61 @@ MUTANTS = [
         "            self._semaphore._give_up(waiter)  # noqa: SLF001\n",
         "",
         f"{BLOCK}::test_interrupted_while_it_is_entered",
+    ),
+    coroutines(
+        "calls that are made together have no order",
+        "each has its own caller",
+        "stores/redis/batch",
+        "self._runner.run_mixed(list(asked.values()))",
+        "self._runner.run_mixed(list(asked.values())[::-1])[::-1]",
+        f"{TOGETHER}::test_they_are_made_in_their_order",
+    ),
+    coroutines(
+        "an error of one call is that of all",
+        "they were made together",
+        "stores/redis/batch",
+        "            return made(self._store, call)\n",
+        "            raise SemaphoreError(str(answer))\n",
+        f"{ONE_SERVER}::test_a_broken_record_costs_its_own_caller_only",
+    ),
+    coroutines(
+        "a call that cannot be sent ends all",
+        "it is checked before",
+        "stores/redis/batch",
+        "                found[n] = error\n",
+        "                raise\n",
+        f"{TOGETHER}::test_the_error_of_one_is_its_own",
+    ),
+    coroutines(
+        "the claims of one wait are those of all calls",
+        "they were made together",
+        "stores/redis/batch",
+        "        except SemaphoreError as error:\n            return error\n\n\ndef",
+        "        except ZeroDivisionError as error:\n            return error  # type: ignore[return-value]\n\n\ndef",
+        f"{TOGETHER}::test_the_error_of_one_is_its_own",
+    ),
+    coroutines(
+        "a script is sent with each call that needs it",
+        "the server forgot it",
+        "stores/redis/runner",
+        "                unknown.discard(script)  # the server knows it for the later calls\n",
+        "",
+        f"{ONE_SERVER}::test_a_server_that_forgot_the_scripts",
+    ),
+    coroutines(
+        "after a fault all calls are repeated",
+        "they are idempotent; but a release tells what it granted once",
+        "stores/redis/runner",
+        "left = [n for n in range(len(calls)) if n not in found]",
+        "left = list(range(len(calls)))",
+        f"{ONE_SERVER}::test_after_a_fault_only_those_without_an_answer_are_repeated",
+    ),
+    coroutines(
+        "a call that may succeed elsewhere was refused",
+        "the server answered",
+        "stores/redis/runner",
+        "                if _passes(each):\n                    raise each\n",
+        "                found.setdefault(0, each)\n",
+        f"{ONE_SERVER}::test_after_a_fault_only_those_without_an_answer_are_repeated",
     ),
 ]
