@@ -15,6 +15,7 @@ from . import (
     deployment,
     fleet,
     idle,
+    loops,
     metrics,
     neighbours,
     pairs,
@@ -33,6 +34,7 @@ from .figure import Figure
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "pairs": pairs.measure,
     "waiters": pairs.measure_waiters,
+    "loops": loops.measure,
     "postgresql": postgresql.measure,
     "million": postgresql.measure_million,
     "totals": totals.measure,

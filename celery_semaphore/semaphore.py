@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from .core.asker import asker_of
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
-from .core.held_permits import OnLost, held_permits_in
+from .core.held_permits import OnLost, held_permits_in, in_a_thread
 from .core.permit import Held, Permit
 from .core.store import Store
 from .errors import SemaphoreError, StoreUnavailable
@@ -136,7 +136,7 @@ class Semaphore(SemaphoreBase):
 
     def _acquire(self, waiter: BlockingWaiter) -> Permit:
         permit, since = waiter.acquire()
-        held_permits_in(self._store).add(permit, since, self._on_lost)
+        held_permits_in(self._store).add(permit, since, in_a_thread(self._on_lost))
         return permit
 
     def _give_up(self, waiter: BlockingWaiter) -> None:
@@ -167,9 +167,9 @@ class Semaphore(SemaphoreBase):
         """Raise if a wait would stop an event loop, and so any code in it that would release."""
         if is_in_event_loop():
             msg = (
-                f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Wait in a"
-                " thread, `await loop.run_in_executor(executor, semaphore.acquire)`, with an executor for such waits"
-                " alone: asyncio.to_thread shares one that waiting calls fill. Or ask once: acquire(timeout=0)."
+                f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Use"
+                " AsyncSemaphore, with the same arguments: `async with`, or `await semaphore.acquire()`. Or ask once:"
+                " acquire(timeout=0)."
             )
             raise SemaphoreError(msg)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from .announcer import Announcer
 from .asker import asker_of
+from .at_exit import flush_at_exit
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
 from .permit import Claim, Permit
@@ -21,8 +22,6 @@ from .ticket import Ticket
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[Permit], object]
-
-EXIT_TIMEOUT_S = 1.0  # how long the end of a process waits for the releases that are queued
 
 
 class HeldPermits:
@@ -53,9 +52,12 @@ class HeldPermits:
                 logger.warning(warning)
             self._checked = True
 
-    def add(self, permit: Permit, since: float, on_lost: OnLost | None) -> None:
-        """Renew a permit from now on; ``since`` is the monotonic time before it was acquired."""
-        self._held[permit.holder] = on_lost or _ignore
+    def add(self, permit: Permit, since: float, tell_lost: OnLost | None) -> None:
+        """Renew a permit from now on; ``since`` is the monotonic time before it was acquired.
+
+        The thread that renews all permits calls ``tell_lost`` if it is lost, so that must not block.
+        """
+        self._held[permit.holder] = tell_lost or _ignore
         self._keeper.add(permit, since)
         with self._starting:
             self._keeper.start()
@@ -88,23 +90,26 @@ class HeldPermits:
 
     def _happened(self, event: Event) -> None:
         match event:
-            case PermitLostEvent(permit, reason) if on_lost := self._held.get(permit.holder):
+            case PermitLostEvent(permit, reason) if tell_lost := self._held.get(permit.holder):
                 logger.error("%s lost its permit: %s", permit.holder, reason)
-                _call(on_lost, permit)
+                tell_lost(permit)
             case PermitRestoredEvent(permit):
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
 
 
-def _call(on_lost: OnLost, permit: Permit) -> None:
-    """Call ``on_lost`` in a thread of its own.
+def in_a_thread(on_lost: OnLost | None) -> OnLost | None:
+    """Return what calls ``on_lost`` in a thread of its own.
 
-    The calling thread renews all other permits, so it must not block. A callback that hangs must not delay other
-    callbacks, which have to stop work. There are at most as many threads as lost permits.
+    A callback that hangs must not delay other callbacks, which have to stop work. There are at most as many threads
+    as lost permits.
     """
-    if on_lost is not _ignore:
-        threading.Thread(
-            target=_logged, args=(on_lost, permit), name="celery-semaphore-on-lost", daemon=True
-        ).start()
+    return None if on_lost is None else partial(_call, on_lost)
+
+
+def _call(on_lost: OnLost, permit: Permit) -> None:
+    threading.Thread(
+        target=_logged, args=(on_lost, permit), name="celery-semaphore-on-lost", daemon=True
+    ).start()
 
 
 def _logged(on_lost: OnLost, permit: Permit) -> None:
@@ -128,11 +133,8 @@ def held_permits_in(store: Store) -> HeldPermits:
     return by_store.get(store) or by_store.setdefault(store, HeldPermits(store))
 
 
-def _flush() -> None:
+@flush_at_exit
+def _flush(until: float) -> None:
     """Make the releases of all stores that are queued: else an interrupted program would leave them to the lease."""
-    deadline = time.monotonic() + EXIT_TIMEOUT_S
     for held_permits in list(by_store.values()):
-        held_permits.flush(max(0.0, deadline - time.monotonic()))
-
-
-atexit.register(_flush)
+        held_permits.flush(max(0.0, until - time.monotonic()))

@@ -390,9 +390,9 @@ MUTANTS = [
     beside(
         "on_lost runs in the thread that renews",
         "it is only a callback",
-        "core/held_permits",
-        "                _call(on_lost, permit)\n",
-        "                _logged(on_lost, permit)\n",
+        "semaphore",
+        "in_a_thread(self._on_lost)",
+        "self._on_lost",
         f"{PERMITS}::TestEnds::test_a_callback_that_hangs_holds_up_neither_renewals_nor_others",
     ),
 ]
