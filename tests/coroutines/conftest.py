@@ -54,7 +54,7 @@ def open_store(url: str) -> Iterator[OpenStore]:
     stores: list[Store] = []
 
     def open_store(**options: Any) -> Store:
-        stores.append(store_from_url(url, StoreOptions(**options)))
+        stores.append(store_from_url(url, StoreOptions(timeout=5.0, **options)))
         return stores[-1]
 
     yield open_store

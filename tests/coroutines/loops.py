@@ -48,9 +48,9 @@ def soon_nothing_is_left(store: Store, timeout: float = 3.0, *, of: str = "api")
     wait_until(lambda: not left(store, of), timeout, f"nothing is left: {left(store, of)}")
 
 
-def threads_of_ours() -> list[str]:
-    names = (each.name for each in threading.enumerate())
-    return sorted(name for name in names if name.startswith("celery-semaphore"))
+def threads_of_ours() -> set[threading.Thread]:
+    """Return the threads of the library that run, of all stores."""
+    return {each for each in threading.enumerate() if each.name.startswith("celery-semaphore")}
 
 
 async def until(condition: Callable[[], object]) -> None:
