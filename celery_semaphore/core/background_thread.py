@@ -36,9 +36,7 @@ class BackgroundThread:
     def start(self) -> None:
         """Start the thread; once is enough. Raise ``RuntimeError`` where none can be started, as the process ends."""
         if self._thread is None:
-            if (
-                sys.is_finalizing()
-            ):  # what the interpreter closes then would wait for ever for the thread to begin
+            if sys.is_finalizing():  # no thread begins then, and its starter would wait for ever
                 msg = "this process ends"
                 raise RuntimeError(msg)
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
