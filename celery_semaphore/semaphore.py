@@ -155,7 +155,8 @@ class Semaphore(SemaphoreBase):
                 "%s is not released yet, retrying for one lease: %s", permit.holder, error
             )
         else:
-            asker_of(self._store).tell(handed.granted)
+            if handed.granted:
+                asker_of(self._store).tell(handed.granted)
 
     def _release_later(self, permit: Permit) -> None:
         """Renew it no more and release it in the background; twice does no harm."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import AsyncSemaphore, PermitLost, Semaphore, SemaphoreError, SemaphoreTimeout
+from celery_semaphore.core.asker import asker_of
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, Failing, LostAnswers, occupied, waiting
@@ -260,6 +261,21 @@ class TestFailingStore:
         run(main())
         soon_nothing_is_left(store)
 
+    def test_a_release_that_fails_in_the_thread_is_repeated(
+        self, api: AsyncSemaphore, store: MemoryStore
+    ) -> None:
+        def fail(_: Any) -> Any:
+            raise MemoryError
+
+        async def main() -> None:
+            permit = await api.acquire()
+            store.call_all = fail  # type: ignore[assignment,method-assign]
+            with pytest.raises(MemoryError):
+                await api.release(permit)
+
+        run(main())
+        soon_nothing_is_left(store)
+
     def test_a_store_that_answers_too_little(self, api: AsyncSemaphore, store: MemoryStore) -> None:
         """Or its coroutines would wait for ever."""
 
@@ -287,6 +303,7 @@ def test_one_line_with_threads_and_told_by_them(api: AsyncSemaphore, store: Memo
         here.release(permit)
         async with asyncio.timeout(SOON / 4):
             got = await task
+        assert not asker_of(store)._waiting, "it is asked for no more"
         thread = asyncio.create_task(asyncio.to_thread(here.acquire))
         await until(lambda: waiting(store))
         await api.release(got)

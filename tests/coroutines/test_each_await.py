@@ -23,6 +23,7 @@ from tests.support.process import wait_until
 from .loops import run_in, soon_nothing_is_left, until
 
 ONE = Claim("api", None, 1)
+# A store that is not checked yet has one await more, the first time: such tests make a store for each strike.
 MOMENTS = ["at once", "under way", "answered", "closed"]
 
 
@@ -94,6 +95,12 @@ def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acquisition, "RETRY_DELAY_S", 0.01)
 
 
+@pytest.fixture
+def checked(store: MemoryStore) -> MemoryStore:
+    held_permits_in(store).check()
+    return store
+
+
 class LetGo(Asked):
     """Ends the other holder's permit when the call was refused: it is granted while it waits."""
 
@@ -108,7 +115,8 @@ class LetGo(Asked):
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_an_acquire(store: MemoryStore, moment: str) -> None:
+def test_an_acquire(checked: MemoryStore, moment: str) -> None:
+    store = checked
     api = AsyncSemaphore("api", 1, store=store)
     for _ in strikes(api.acquire, moment):
         soon_nothing_is_left(store)
@@ -138,8 +146,9 @@ def test_an_acquire_that_waits(moment: str) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_an_acquire_that_waits_on(store: MemoryStore, moment: str) -> None:
+def test_an_acquire_that_waits_on(checked: MemoryStore, moment: str) -> None:
     """Nothing is free: each strike finds it in line."""
+    store = checked
     api = AsyncSemaphore("api", 1, store=store, timeout=0.1)
     store.acquire([ONE], "other 0")
 
@@ -170,29 +179,26 @@ def test_an_acquire_whose_answer_is_lost(moment: str) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_release(store: MemoryStore, moment: str) -> None:
+def test_a_release(checked: MemoryStore, moment: str) -> None:
     """Cancelled at whatever moment, it happens."""
+    store = checked
     api = AsyncSemaphore("api", 1, store=store)
 
     async def acquire_and_release() -> None:
-        permit = await api.acquire()
-        await Ended(api.release(permit))
+        await api.release(await api.acquire())
 
-    class Ended:
-        def __init__(self, coroutine: Any) -> None:
-            self.coroutine = coroutine
-
-        def __await__(self) -> Generator[Any, Any, Any]:
-            return (yield from self.coroutine.__await__())
-
+    steps = 0
     for _ in strikes(acquire_and_release, moment):
         soon_nothing_is_left(store)
+        steps += 1
+    assert steps == 2, "acquire, release"
     soon_nothing_is_left(store)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("form", ["with", "permit", "decorator", "generator"])
-def test_a_block(store: MemoryStore, form: str, moment: str) -> None:
+def test_a_block(checked: MemoryStore, form: str, moment: str) -> None:
+    store = checked
     api, inside = AsyncSemaphore("api", 1, store=store), list[int]()
 
     async def body() -> None:
@@ -223,8 +229,11 @@ def test_a_block(store: MemoryStore, form: str, moment: str) -> None:
         "decorator": api(body),
         "generator": by_generator,
     }
+    steps = 0
     for _ in strikes(forms[form], moment):
         soon_nothing_is_left(store)
+        steps += 1
+    assert steps >= 3, "acquire, body, release"
     soon_nothing_is_left(store)
     assert set(inside) == {1}
 

@@ -43,9 +43,12 @@ def test_an_interrupted_program(valkey: ValkeyServer) -> None:
 SUSPENDED = """
 import asyncio
 from celery_semaphore import AsyncSemaphore
+from celery_semaphore.core.held_permits import held_permits_in
 
 api = AsyncSemaphore("api", 1, url={url!r})
 other = AsyncSemaphore("other", 1, url={url!r}, prefix="other")
+for each in (api, other):
+    held_permits_in(each._store).check()
 kept = [api.acquire(), other.acquire()]
 
 async def suspend():

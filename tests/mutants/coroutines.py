@@ -219,12 +219,12 @@ MUTANTS = [
         f"{AWAITS}::test_a_release",
     ),
     coroutines(
-        "a coroutine that was cancelled is asked for",
+        "a coroutine that has its permit is asked for",
         "its ticket is released",
         "core/loop_waiter",
         "            steps.close()\n            self._acquisition.end()\n",
         "            steps.close()\n",
-        f"{AWAITS}::test_nothing_is_asked_for_who_was_cancelled",
+        f"{LOOPS}::test_one_line_with_threads_and_told_by_them",
     ),
     coroutines(
         "a coroutine that is closed can await",
@@ -251,12 +251,12 @@ MUTANTS = [
         f"{LOOPS}::test_one_line_with_threads_and_told_by_them",
     ),
     coroutines(
-        "an error of a call ends its thread",
-        "it is an error of the store",
+        "a release that failed in its thread is over",
+        "its caller gets the error; but the permit is renewed no more, and not released",
         "core/loop_calls",
         "            said = [error] * len(calls)\n",
         "            raise\n",
-        f"{LOOPS}::TestFailingStore",
+        f"{LOOPS}::TestFailingStore::test_a_release_that_fails_in_the_thread_is_repeated",
     ),
     coroutines(
         "all calls are answered",
