@@ -34,6 +34,7 @@ Call = (
     | tuple["list[ResourceClaim]", "Sequence[Word]", "tuple[int, bytes]"]
 )
 NONE = (0, b"")
+NO_SCRIPTS: frozenset[Script] = frozenset()
 
 logger = logging.getLogger(__name__)
 
@@ -120,19 +121,26 @@ class Runner:
     def _exchanged(self, connection: Any, calls: Sequence[tuple[Script, Call]]) -> list[Any]:
         """Return the answers; repeat the calls that changed nothing, as the server lacked the script or for A16."""
         found = dict.fromkeys(range(len(calls)))
-        left, unknown = list(found), set[Script]()
+        left, unknown = list(found), NO_SCRIPTS
         for _ in range(1 + REPEATS):
-            commands = []
-            for n in left:
-                script, call = calls[n]
-                commands.append(self._command(script, connection, *call, whole=script in unknown))
-                unknown.discard(script)  # the server knows it for the later calls
+            commands = self._commands(connection, [calls[n] for n in left], unknown)
             found.update(zip(left, exchanged(connection, commands), strict=True))
             left = [n for n in left if self._must_be_repeated(found[n])]
             if not left:
                 break
-            unknown = {calls[n][0] for n in left if isinstance(found[n], NoScriptError)}
+            unknown = frozenset(calls[n][0] for n in left if isinstance(found[n], NoScriptError))
         return list(found.values())
+
+    def _commands(
+        self, connection: Any, calls: Sequence[tuple[Script, Call]], unknown: frozenset[Script]
+    ) -> list[bytes]:
+        """Return the commands of these calls; the first one with an unknown script brings its source."""
+        commands = []
+        for script, call in calls:
+            commands.append(self._command(script, connection, *call, whole=script in unknown))
+            if unknown:
+                unknown -= {script}
+        return commands
 
     def _must_be_repeated(self, answer: Any) -> bool:
         in_force = durations_in(answer)
