@@ -13,7 +13,7 @@ from .core.permit import HIGHEST, Claim, Permit
 from .errors import ConfigurationError, SemaphoreError
 from .stores.options import StoreOptions
 
-CANCEL = "cancel"  # what AsyncSemaphore does to a body whose permit is lost
+CANCEL = "cancel"  # on_lost of AsyncSemaphore: a body that lost its permit is cancelled
 
 
 def check_permit(method: str, permit: object) -> None:

@@ -178,7 +178,7 @@ class Acquisition:
             since = time.monotonic()
             renewal = (yield Run(partial(self.store.renew, [permit]))).get(permit.holder)
             if renewal is None:
-                msg = "the permit, whose answer was read late, could not be renewed"
+                msg = "the answer of the acquire was read late, and the permit could not be renewed"
                 raise StoreUnavailable(msg)
             if renewal is Renewal.LOST:
                 return None

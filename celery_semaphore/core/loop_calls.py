@@ -37,7 +37,7 @@ class _Call:
 class LoopCalls:
     """Queues the calls of coroutines; a thread makes all that are queued together, and wakes each loop once.
 
-    A call that has begun always ends. One whose coroutine was cancelled before is dropped, but a release never.
+    A call that has begun always ends. If its coroutine was cancelled before, it is dropped; but a release never is.
     """
 
     def __init__(self, store: Store) -> None:
