@@ -38,7 +38,8 @@ def _pairs(url: str, callers: int, least: float) -> Figure:
         await api.release(await api.acquire())
 
     async def main() -> None:
-        async with redis.asyncio.Redis.from_url(url, max_connections=10) as client:
+        pool = redis.asyncio.BlockingConnectionPool.from_url(url, max_connections=10)
+        async with redis.asyncio.Redis.from_pool(pool) as client:
 
             async def lock() -> None:
                 name = f"lock {uuid.uuid4()}"
