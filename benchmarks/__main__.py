@@ -16,6 +16,7 @@ from . import (
     fleet,
     idle,
     instructions,
+    loops,
     metrics,
     neighbours,
     pairs,
@@ -34,6 +35,7 @@ from .figure import Figure
 ALL: dict[str, Callable[[], list[Figure]]] = {
     "pairs": pairs.measure,
     "waiters": pairs.measure_waiters,
+    "loops": loops.measure,
     "postgresql": postgresql.measure,
     "million": postgresql.measure_million,
     "totals": totals.measure,

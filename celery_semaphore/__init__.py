@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .async_semaphore import AsyncSemaphore
     from .core.limit import Limit
     from .errors import PermitLost, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
     from .semaphore import Semaphore
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from .task.signals import permit_acquired, permit_lost, permit_released, task_saturated
 
 __all__ = [
+    "AsyncSemaphore",
     "Limit",
     "LimitedTask",
     "LimitedTaskMixin",
@@ -28,6 +30,7 @@ __all__ = [
 _HOMES = {
     "core.limit": ["Limit"],
     "errors": ["PermitLost", "SemaphoreError", "SemaphoreSaturated", "SemaphoreTimeout"],
+    "async_semaphore": ["AsyncSemaphore"],
     "semaphore": ["Semaphore"],
     "task.signals": ["permit_acquired", "permit_lost", "permit_released", "task_saturated"],
     "task.limited_task": ["LimitedTask", "LimitedTaskMixin"],

@@ -6,28 +6,18 @@ import logging
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .core.asker import asker_of
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
-from .core.held_permits import OnLost, held_permits_in
-from .core.key import any_key_of
-from .core.permit import Claim, Held, Permit, Refusal, Renewal
-from .core.seconds import lease_of
+from .core.held_permits import OnLost, held_permits_in, in_a_thread
+from .core.permit import Held, Permit
 from .core.store import Store
-from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
-from .semaphore_checks import (
-    check,
-    check_app,
-    check_function,
-    check_permit,
-    seconds,
-    unknown_limit,
-)
-from .settings import Settings
-from .stores import store_from_url
+from .errors import SemaphoreError, StoreUnavailable
+from .semaphore_base import SemaphoreBase, check_renewed, not_held
+from .semaphore_checks import check_function, check_permit, seconds
 from .stores.options import StoreOptions
 
 logger = logging.getLogger(__name__)
@@ -35,12 +25,8 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-STORE = "_semaphore_store"  # the attribute of an app that holds the store of its semaphores
-_opened: dict[tuple[str, str, float], Store] = {}
-test_stores: list[Store] = []  # the last one replaces the store of every URL and app
 
-
-class Semaphore:
+class Semaphore(SemaphoreBase):
     """Limits the total ``weight`` that runs at once, for each ``key``, of tasks and other code together.
 
     One object may be shared by threads, entered again while it is entered, and used after a fork: a child process
@@ -72,18 +58,18 @@ class Semaphore:
         must equal the workers' ``semaphore_prefix``. The store keeps one lease for all, that of its first caller; if
         ``lease`` is another one, a warning is logged once.
         """
-        if [app, url, store].count(None) != 2:  # noqa: PLR2004 - all but one
-            msg = "Semaphore needs one of app=, url= and store=, which says where permits are kept."
-            raise ConfigurationError(msg)
-        if app is not None:
-            check_app(app, prefix, lease)
-        lease_of(lease)
-        check(name, limit, key, weight)
-        self._claim = Claim(name, key, limit, weight)
-        self._app = app
-        self._is_given = store is not None
-        self._kept_in = _shared_store(url, prefix, lease) if url is not None else store
-        self._timeout = inf if timeout is None else seconds(timeout)
+        super().__init__(
+            name,
+            limit,
+            key=key,
+            weight=weight,
+            app=app,
+            url=url,
+            store=store,
+            prefix=prefix,
+            lease=lease,
+            timeout=timeout,
+        )
         self._on_lost = on_lost
 
     def acquire(self, timeout: float | None = None) -> Permit:
@@ -115,15 +101,8 @@ class Semaphore:
         """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
         check_permit("extend", permit)
         if not held_permits_in(self._store).has(permit):
-            msg = f"{permit.holder}: this process does not hold the permit"
-            raise PermitLost(msg)
-        renewal = self._store.renew([permit]).get(permit.holder)
-        if renewal is None:
-            msg = f"{permit.holder}: the store could not renew the permit now"
-            raise StoreUnavailable(msg)
-        if renewal is Renewal.LOST:
-            msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
-            raise PermitLost(msg)
+            raise not_held(permit)
+        check_renewed(permit, self._store.renew([permit]))
 
     def available(self) -> int:
         """Return how much of the limit is free right now.
@@ -131,15 +110,18 @@ class Semaphore:
         What waits keep while another of their semaphores is saturated is not free. It is 0 during a pause, and if more
         than the limit is in use, because the limit was lowered or the store lost its data.
         """
-        seen = self._store.snapshot(self._claim.resource, waiters=1)
-        limit = self._claim.limit if seen.limit is None else seen.limit
-        if limit is None:
-            raise self._unknown_limit()
-        return 0 if seen.paused_until is not None else max(0, limit - seen.occupied - seen.kept)
+        return self._free()
 
     def holders(self) -> tuple[Held, ...]:
         """Return the current holders of permits, tasks and other code, oldest first."""
-        return self._store.snapshot(self._claim.resource, waiters=1).holders
+        return self._seen().holders
+
+    def permit(self, timeout: float | None = None) -> PermitBlock:
+        """Return a ``with`` block that holds a permit; ``timeout`` overrides the semaphore's own, as in ``acquire``.
+
+        Unlike ``with semaphore``, it may be left in another thread than it was entered in.
+        """
+        return PermitBlock(self, self._timeout if timeout is None else seconds(timeout))
 
     def _waiter(self, timeout: float) -> BlockingWaiter:
         if timeout > 0:
@@ -148,13 +130,13 @@ class Semaphore:
             self._store,
             (self._claim,),
             timeout,
-            ready=held_permits_in(self._store).check,
-            on_answer=self._check_known,
+            ready=held_permits_in(self._store).ready,
+            on_answer=self._check_known if self._claim.limit is None else None,
         )
 
     def _acquire(self, waiter: BlockingWaiter) -> Permit:
         permit, since = waiter.acquire()
-        held_permits_in(self._store).add(permit, since, self._on_lost)
+        held_permits_in(self._store).add(permit, since, in_a_thread(self._on_lost))
         return permit
 
     def _give_up(self, waiter: BlockingWaiter) -> None:
@@ -166,12 +148,15 @@ class Semaphore:
         if not held_permits_in(self._store).take(permit.holder):
             return
         try:
-            self._store.release(permit.holder, permit.claims)
+            handed = self._store.release(permit.holder, permit.claims)
         except StoreUnavailable as error:
             self._release_later(permit)
             logger.warning(
                 "%s is not released yet, retrying for one lease: %s", permit.holder, error
             )
+        else:
+            if handed.granted:
+                asker_of(self._store).tell(handed.granted)
 
     def _release_later(self, permit: Permit) -> None:
         """Renew it no more and release it in the background; twice does no harm."""
@@ -179,35 +164,15 @@ class Semaphore:
         held_permits.take(permit.holder)
         held_permits.release_later(permit.holder, permit.claims)
 
-    def _check_known(self, answer: Refusal | StoreUnavailable) -> None:
-        """Raise where no limit is given here or known to the store; in a grace tasks may declare it."""
-        if self._claim.limit is None and isinstance(answer, Refusal) and answer.limit == 0:
-            seen = self._store.snapshot(self._claim.resource, waiters=1)
-            if seen.limit is None and seen.grace_until is None:
-                raise self._unknown_limit()
-
-    def _unknown_limit(self) -> SemaphoreError:
-        tasks = self._app.tasks.values() if self._app is not None else ()
-        key = self._store.snapshot(any_key_of(self._claim.resource), waiters=1)
-        return unknown_limit(self._claim, tasks, has_keys=key.limit is not None)
-
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise if a wait would stop an event loop, and so any code in it that would release."""
         if is_in_event_loop():
             msg = (
-                f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Wait in a"
-                " thread, `await loop.run_in_executor(executor, semaphore.acquire)`, with an executor for such waits"
-                " alone: asyncio.to_thread shares one that waiting calls fill. Or ask once: acquire(timeout=0)."
+                f"semaphore {self._claim.semaphore!r}: waiting here stops the asyncio loop of this thread. Use"
+                " AsyncSemaphore, with the same arguments: `async with`, or `await semaphore.acquire()`. Or ask once:"
+                " acquire(timeout=0)."
             )
             raise SemaphoreError(msg)
-
-    @property
-    def _store(self) -> Store:
-        if test_stores and not self._is_given:
-            return test_stores[-1]
-        if self._kept_in is None:
-            self._kept_in = _store_of(self._app)
-        return self._kept_in
 
     def __enter__(self) -> Permit:
         entered, waiter = _entered.get(), self._waiter(self._timeout)
@@ -268,16 +233,43 @@ class Semaphore:
 _entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
 
 
-def _store_of(app: Any) -> Store:
-    """Return one store for all semaphores of a process with this app."""
-    store: Store | None = app.__dict__.get(STORE)
-    return store or app.__dict__.setdefault(STORE, Settings.from_app(app).open_store())
+class PermitBlock:
+    """Holds a permit for a ``with`` block of its own: see ``Semaphore.permit``."""
 
+    def __init__(self, semaphore: Semaphore, timeout: float) -> None:
+        self._semaphore = semaphore
+        self._timeout = timeout
+        self._permit: Permit | None = None
 
-def _shared_store(url: str, prefix: str, lease: float) -> Store:
-    """Return one store for all semaphores of a process with the same URL, so that one keeper renews all permits."""
-    where = (url, prefix, lease)
-    if where not in _opened:
-        options = StoreOptions(prefix=prefix, lease=lease)
-        _opened.setdefault(where, store_from_url(where[0], options))
-    return _opened[where]
+    def __enter__(self) -> Permit:
+        if self._permit is not None:
+            msg = "this block is entered already: call permit() once for each"
+            raise RuntimeError(msg)
+        waiter = self._semaphore._waiter(self._timeout)  # noqa: SLF001 - its own, as those below
+        try:
+            self._permit = permit = self._semaphore._acquire(waiter)  # noqa: SLF001
+            return permit  # noqa: TRY300 - inside, as a handler may raise before it
+        except BaseException:
+            self._permit = None
+            self._semaphore._give_up(waiter)  # noqa: SLF001
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        permit = self._permit
+        if permit is None:
+            msg = "this block is not entered"
+            raise RuntimeError(msg)
+        try:
+            self._semaphore.release(permit)
+        except SemaphoreError:
+            raise
+        except BaseException:  # as in Semaphore
+            self._semaphore._release_later(permit)  # noqa: SLF001
+            raise
+        finally:
+            self._permit = None

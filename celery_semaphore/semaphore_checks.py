@@ -13,6 +13,8 @@ from .core.permit import HIGHEST, Claim, Permit
 from .errors import ConfigurationError, SemaphoreError
 from .stores.options import StoreOptions
 
+CANCEL = "cancel"  # on_lost of AsyncSemaphore: a body that lost its permit is cancelled
+
 
 def check_permit(method: str, permit: object) -> None:
     if not isinstance(permit, Permit):
@@ -22,16 +24,37 @@ def check_permit(method: str, permit: object) -> None:
 
 def check_function(function: object) -> None:
     """Raise for an async or generator function: its body would run after the call, without the permit."""
-    later = (
-        inspect.iscoroutinefunction,
-        inspect.isasyncgenfunction,
-        inspect.isgeneratorfunction,
-    )
-    if not callable(function) or any(is_later(function) for is_later in later):
+    if _is_async(function):
+        msg = f"Semaphore decorates functions that are not async, not {function!r}: AsyncSemaphore decorates this one."
+        raise ConfigurationError(msg)
+    if not callable(function) or inspect.isgeneratorfunction(function):
         msg = (
-            f"Semaphore decorates functions that are neither async nor generators, not {function!r}. In a coroutine"
-            " wait in a thread: permit = await loop.run_in_executor(executor, semaphore.acquire), and release it in a"
-            " finally. In a generator use `with semaphore:` in its body."
+            f"Semaphore decorates functions that are no generators, not {function!r}. In a generator use"
+            " `with semaphore:` in its body."
+        )
+        raise ConfigurationError(msg)
+
+
+def check_async_function(function: object) -> None:
+    """Raise for what is no async function and no async generator function: nothing of it would be awaited."""
+    if not _is_async(function):
+        msg = (
+            f"AsyncSemaphore decorates async functions, not {function!r}: Semaphore decorates others. A class with an"
+            " async method has it decorated there."
+        )
+        raise ConfigurationError(msg)
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def check_on_lost(on_lost: object) -> None:
+    """Raise for what AsyncSemaphore cannot do about a lost permit."""
+    if on_lost not in (None, CANCEL) and not callable(on_lost):
+        msg = (
+            f"on_lost={on_lost!r} must be a function of the permit, an async one, or {CANCEL!r}, which cancels the"
+            " body of the block."
         )
         raise ConfigurationError(msg)
 

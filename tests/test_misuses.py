@@ -457,13 +457,16 @@ OUTSIDE: list[tuple[str, str]] = [
     ),
     (
         "import asyncio\nasync def use():\n    async with api: ...\nasyncio.run(use())",
-        "semaphore 'api': waiting here stops the asyncio loop…run_in_executor(executor, semaphore.acquire)",
+        "semaphore 'api': waiting here stops the asyncio loop…Use AsyncSemaphore, with the same arguments…",
     ),
     (
         "@api\nasync def use(): ...",
-        "neither async nor generators, not <function use…run_in_executor(executor, semaphore.acquire)",
+        "not async, not <function use…: AsyncSemaphore decorates this one",
     ),
-    ("@api\ndef use():\n    yield", "neither async nor generators…`with semaphore:` in its body"),
+    (
+        "@api\ndef use():\n    yield",
+        "no generators, not <function use…`with semaphore:` in its body",
+    ),
     ("api.release(None)", "release(None): give it the permit that acquire() returned."),
     ("api.extend('api')", "extend('api'): give it the permit that acquire() returned."),
     ("Semaphore('api', 1.5, url='memory://')", "limit=1.5 must be a whole number from 0 to"),
@@ -506,8 +509,11 @@ OUTSIDE: list[tuple[str, str]] = [
         "semaphore_url has the scheme 'mongo'; known schemes:",
     ),
     ("Semaphore('api', 5, url='redis://x/y')", "redis://x/y"),
-    ("api('no function')", "neither async nor generators, not 'no function'"),
-    ("@api\nasync def use():\n    yield", "neither async nor generators, not <function use"),
+    ("api('no function')", "no generators, not 'no function'"),
+    (
+        "@api\nasync def use():\n    yield",
+        "not async, not <function use…: AsyncSemaphore decorates",
+    ),
     (
         "limited.apply_async(semaphore_keyy='x')",
         "task shop.limited: semaphore_keyy= is not an option of a call; did you mean semaphore_key=",

@@ -7,13 +7,16 @@ import os
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
 
 from ..errors import SemaphoreError
 from .background_thread import BackgroundThread
 from .forecast import SLOWEST_S, Forecast
 from .names import new_name
 from .session import HeldWait, SessionReply
+from .signal_safe_event import SignalSafeEvent
 from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -22,12 +25,18 @@ NOTICED_S = 0.02  # until a new waiting call is noticed
 IDLE_S = 10.0  # without a waiting call, after which the thread ends
 
 
-@dataclass(slots=True)
+class Notice(Protocol):
+    """Wakes a call that waits. Any thread may set it, also a signal handler that interrupted the call itself."""
+
+    def set(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class WaitingCall:
     """A waiting call. ``notified`` is set when it should try to acquire its permit."""
 
     wait: HeldWait
-    notified: threading.Event = field(default_factory=threading.Event)
+    notified: Notice
 
 
 class Asker:
@@ -41,8 +50,7 @@ class Asker:
     def __init__(self, store: Store) -> None:
         self.session = new_name()
         self._store = store
-        # Changed by atomic operations, without a lock, because a signal handler may acquire. The lock of an Event might
-        # be held by the thread that the handler interrupted.
+        # Changed by atomic operations, without a lock, because a signal handler may acquire.
         self._waiting: dict[str, WaitingCall] = {}
         self._new = deque[HeldWait]()  # calls that wait since the last question
         self._forecast = Forecast(self._waits)
@@ -52,9 +60,9 @@ class Asker:
         self._missed = False  # a question had no answer, and a grant may have ended meanwhile
         self._epoch: int | None = None  # of the last answer
 
-    def add(self, wait: HeldWait) -> WaitingCall:
+    def add(self, wait: HeldWait, notified: Notice | None = None) -> WaitingCall:
         """Ask for the grant of this wait from now on."""
-        waiting = WaitingCall(wait)
+        waiting = WaitingCall(wait, notified or SignalSafeEvent())
         self._waiting[wait.ticket.nonce] = waiting
         self._new.append(wait)
         self._lingers = True
@@ -69,6 +77,12 @@ class Asker:
 
     def discard(self, wait: HeldWait) -> None:
         self._waiting.pop(wait.ticket.nonce, None)
+
+    def tell(self, granted: Iterable[str]) -> None:
+        """Notify the calls of this process that a release has granted permits: they need not be asked for."""
+        for nonce in granted:
+            if waiting := self._waiting.get(nonce):
+                waiting.notified.set()
 
     def end_if_idle(self) -> None:
         """End the thread now, and wait for its end, unless another call waits or begins to."""
@@ -120,12 +134,12 @@ class Asker:
             self._missed = True
             return SLOWEST_S, SLOWEST_S
         lost = reply.slept or self._missed or reply.epoch != self._epoch
-        self._tell(waiting, reply, all_of_them=lost)
+        self._notify(waiting, reply, all_of_them=lost)
         self._missed, self._epoch = False, reply.epoch
         self._forecast.tidy(len(waiting))
         return self._forecast.pause(reply.sessions, now)
 
-    def _tell(
+    def _notify(
         self, waiting: dict[str, WaitingCall], reply: SessionReply, *, all_of_them: bool
     ) -> None:
         for nonce, each in waiting.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -33,8 +34,11 @@ class BackgroundThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; once is enough."""
+        """Start the thread; once is enough. Raise ``RuntimeError`` where none can be started, as the process ends."""
         if self._thread is None:
+            if sys.is_finalizing():  # no thread begins then, and its starter would wait for ever
+                msg = "this process ends"
+                raise RuntimeError(msg)
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             try:
                 self._thread.start()

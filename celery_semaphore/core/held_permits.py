@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from .announcer import Announcer
+from .asker import asker_of
+from .at_exit import flush_at_exit
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
 from .permit import Claim, Permit
@@ -32,7 +36,14 @@ class HeldPermits:
         announce = Announcer()
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce, store.reap)
-        self._releaser = Releaser(store)
+        self._releaser = Releaser(
+            store, handed_on=lambda handed: asker_of(store).tell(handed.granted)
+        )
+
+    @property
+    def ready(self) -> Callable[[], None] | None:
+        """What must be called before an acquire, if anything."""
+        return None if self._checked else self.check
 
     def check(self) -> None:
         """Check once that the store can keep permits; raise what its ``check`` raises."""
@@ -41,9 +52,12 @@ class HeldPermits:
                 logger.warning(warning)
             self._checked = True
 
-    def add(self, permit: Permit, since: float, on_lost: OnLost | None) -> None:
-        """Renew a permit from now on; ``since`` is the monotonic time before it was acquired."""
-        self._held[permit.holder] = on_lost or _ignore
+    def add(self, permit: Permit, since: float, tell_lost: OnLost | None) -> None:
+        """Renew a permit from now on; ``since`` is the monotonic time before it was acquired.
+
+        The thread that renews all permits calls ``tell_lost`` if it is lost, so that must not block.
+        """
+        self._held[permit.holder] = tell_lost or _ignore
         self._keeper.add(permit, since)
         with self._starting:
             self._keeper.start()
@@ -65,6 +79,10 @@ class HeldPermits:
         except RuntimeError as error:  # this process ends, or may start no thread
             logger.warning("%s was not released, its lease ends: %r", name, error)
 
+    def flush(self, timeout: float) -> None:
+        """Make the releases that are queued, for ``timeout`` seconds at most, and no later ones."""
+        self._releaser.flush(timeout)
+
     def close(self) -> None:
         """Renew and release nothing any more."""
         self._keeper.stop()
@@ -72,23 +90,26 @@ class HeldPermits:
 
     def _happened(self, event: Event) -> None:
         match event:
-            case PermitLostEvent(permit, reason) if on_lost := self._held.get(permit.holder):
+            case PermitLostEvent(permit, reason) if tell_lost := self._held.get(permit.holder):
                 logger.error("%s lost its permit: %s", permit.holder, reason)
-                _call(on_lost, permit)
+                tell_lost(permit)
             case PermitRestoredEvent(permit):
                 logger.warning("%s: the store forgot its permit and took it back", permit.holder)
 
 
-def _call(on_lost: OnLost, permit: Permit) -> None:
-    """Call ``on_lost`` in a thread of its own.
+def in_a_thread(on_lost: OnLost | None) -> OnLost | None:
+    """Return what calls ``on_lost`` in a thread of its own.
 
-    The calling thread renews all other permits, so it must not block. A callback that hangs must not delay other
-    callbacks, which have to stop work. There are at most as many threads as lost permits.
+    A callback that hangs must not delay other callbacks, which have to stop work. There are at most as many threads
+    as lost permits.
     """
-    if on_lost is not _ignore:
-        threading.Thread(
-            target=_logged, args=(on_lost, permit), name="celery-semaphore-on-lost", daemon=True
-        ).start()
+    return None if on_lost is None else partial(_call, on_lost)
+
+
+def _call(on_lost: OnLost, permit: Permit) -> None:
+    threading.Thread(
+        target=_logged, args=(on_lost, permit), name="celery-semaphore-on-lost", daemon=True
+    ).start()
 
 
 def _logged(on_lost: OnLost, permit: Permit) -> None:
@@ -110,3 +131,10 @@ os.register_at_fork(after_in_child=by_store.clear)
 def held_permits_in(store: Store) -> HeldPermits:
     """Return the held permits of this process in a store, made when they are first needed."""
     return by_store.get(store) or by_store.setdefault(store, HeldPermits(store))
+
+
+@flush_at_exit
+def _flush(until: float) -> None:
+    """Make the releases of all stores that are queued: else an interrupted program would leave them to the lease."""
+    for held_permits in list(by_store.values()):
+        held_permits.flush(max(0.0, until - time.monotonic()))

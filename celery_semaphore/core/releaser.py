@@ -85,11 +85,15 @@ class Releaser:
         self._jobs.append(job)
         self._event.set()
 
-    def close(self, timeout: float) -> None:
-        """Wait until all is released, for ``timeout`` seconds at most, then end the thread."""
+    def flush(self, timeout: float) -> None:
+        """Wait until all is released, for ``timeout`` seconds at most; the thread ends then."""
         self._closing = True
         self._event.set()
         self._thread.join(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Wait until all is released, for ``timeout`` seconds at most, then end the thread."""
+        self.flush(timeout)
         self._closed = True
         self._event.set()
         self._thread.join(timeout)

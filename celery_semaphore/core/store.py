@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..errors import SemaphoreError
 from .durability import Durability
 from .permit import (
     Answer,
@@ -26,6 +27,7 @@ from .ticket import Ticket
 # Resources with messages that a process with a broker must take and send.
 Outgoing = frozenset[str]
 TOTALLED = 500  # resources in one call of ``totals``
+CALLED = 100  # calls of ``call_all``: more would delay those that come next
 # How long a worker counts as a consumer of a queue after it said so; workers say it every ten seconds or more often.
 CONSUMED_FOR_S = 30.0
 BROKER_FOR_S = 3600.0  # how long a broker counts as used after a worker named it
@@ -43,6 +45,23 @@ class HandedOn:
     granted: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """One call of ``acquire``, as a value."""
+
+    claims: Sequence[Claim]
+    holder: str
+    wait: Wait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One call of ``release``, as a value."""
+
+    holder: str | Ticket
+    claims: Sequence[Claim]
+
+
 class Store(Protocol):
     """Keeps the holders of each resource, their leases, and its waiters.
 
@@ -54,6 +73,8 @@ class Store(Protocol):
     """
 
     epoch: int | None  # the newest one that this client, or its parent process, has seen
+    # How many threads make the calls of all coroutines of a process: 1, unless one call may wait for another's lock.
+    calls_at_once: int
 
     @property
     def in_force(self) -> tuple[int, int]:
@@ -130,6 +151,15 @@ class Store(Protocol):
 
         With the ``message_id`` that brought the holder, its task has run, and its copies are refused from now on. A
         ticket is released in place of a holder: then its wait and its grant end.
+        """
+
+    def call_all(
+        self, calls: Sequence[Acquire | Release]
+    ) -> list[Answer | HandedOn | SemaphoreError]:
+        """Make these calls, at most ``CALLED``, in their order; return the answer or the error of each.
+
+        It is no transaction: each call takes effect by itself, as ``acquire`` and ``release`` do. A store that has one
+        round trip for all of them may raise ``StoreUnavailable``, which is the answer to each.
         """
 
     def reap(self, limit: int = 100) -> Outgoing:

@@ -63,7 +63,7 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     Tasks must run in this process: called with ``apply``, or by a worker that is started in it with the pool
     solo or threads.
     """
-    from .. import semaphore
+    from .. import semaphore_base
     from ..core.held_permits import by_store
     from ..task.steps import add_steps
     from ..worker.limiter import LIMITER, Limiter
@@ -78,11 +78,11 @@ def local_store(app: Any) -> Iterator[LocalStore]:
     add_steps(app)  # a test may define its tasks after its worker has started
     store = LocalStore()
     app.__dict__[LIMITER] = limiter = Limiter(app, store)
-    semaphore.test_stores.append(store)
+    semaphore_base.test_stores.append(store)
     try:
         yield store
     finally:
-        semaphore.test_stores.remove(store)
+        semaphore_base.test_stores.remove(store)
         if store in by_store:
             by_store.pop(store).close()
         limiter.close(SHUTDOWN_TIMEOUT_S, flush=SHUTDOWN_TIMEOUT_S)

@@ -11,6 +11,7 @@ from tests.conformance.acquire.fairness import Fairness
 from tests.conformance.acquire.names import Names
 from tests.conformance.acquire.new_waits import NewWaits
 from tests.conformance.acquire.repeated_deliveries import RepeatedDeliveries
+from tests.conformance.acquire.several_calls import SeveralCalls
 from tests.conformance.epochs.clock_steps import ClockSteps
 from tests.conformance.epochs.epochs import Epochs
 from tests.conformance.epochs.failovers import Failovers
@@ -77,6 +78,7 @@ class AcquireSuite(
     Names,
     NewWaits,
     RepeatedDeliveries,
+    SeveralCalls,
 ):
     """Holds the tests of the folder ``acquire``: what an acquire is answered, and what copies of a message are."""
 

@@ -11,9 +11,10 @@ import pytest
 
 from celery_semaphore import Semaphore
 from celery_semaphore.core import asker, forecast
-from celery_semaphore.core.asker import Asker, asker_of
+from celery_semaphore.core.asker import Asker, WaitingCall, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.session import HeldWait, SessionReply
+from celery_semaphore.core.signal_safe_event import SignalSafeEvent
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting
 from tests.support.process import wait_until
@@ -37,6 +38,12 @@ class Questions:
         return self._ask(session, begun, to_forecast)
 
 
+def is_notified(call: WaitingCall, timeout: float = 0.0) -> bool:
+    """Return whether it is notified within this time, and clear that."""
+    assert isinstance(call.notified, SignalSafeEvent)
+    return call.notified.wait(timeout)
+
+
 @pytest.fixture
 def held(store: MemoryStore) -> Callable[[str], HeldWait]:
     def wait(holder: str) -> HeldWait:
@@ -54,8 +61,8 @@ def test_a_call_is_called_when_it_was_granted(
 ) -> None:
     first, second = (asker_of(store).add(held(holder)) for holder in "bc")
     store.release("a", CLAIMS)
-    assert first.notified.wait(SOON)
-    assert not second.notified.is_set()
+    assert is_notified(first, SOON)
+    assert not is_notified(second)
 
 
 def test_a_session_that_slept_calls_all(
@@ -64,9 +71,9 @@ def test_a_session_that_slept_calls_all(
     """They are in transit, and stand in line again by their next refusals."""
     both = [asker_of(store).add(held(holder)) for holder in "bc"]
     wait_until(lambda: not store.ask(asker_of(store).session).slept)
-    assert not any(each.notified.is_set() for each in both)
+    assert not any(map(is_notified, both))
     store.sleep(asker_of(store).session)
-    assert all(each.notified.wait(SOON) for each in both)
+    assert all(is_notified(each, SOON) for each in both)
 
 
 def test_a_new_epoch_calls_all_once(store: MemoryStore, held: Callable[[str], HeldWait]) -> None:
@@ -74,14 +81,12 @@ def test_a_new_epoch_calls_all_once(store: MemoryStore, held: Callable[[str], He
     both = [asker_of(store).add(held(holder)) for holder in "bc"]
     asks = Questions(store)
     wait_until(lambda: asks.looked)
-    assert not any(each.notified.is_set() for each in both)
+    assert not any(map(is_notified, both))
     store.remember()()
-    assert all(each.notified.wait(SOON) for each in both)
-    for each in both:
-        each.notified.clear()
+    assert all(is_notified(each, SOON) for each in both)
     asked = len(asks.looked)
     wait_until(lambda: len(asks.looked) > asked + 1)
-    assert not any(each.notified.is_set() for each in both)
+    assert not any(map(is_notified, both))
 
 
 def test_a_killed_session_delays_by_no_more_than_a_second(store: MemoryStore) -> None:
@@ -134,7 +139,7 @@ def test_it_does_not_end_while_another_call_waits(
     store.release(first.ticket.nonce, CLAIMS)
     one.end_if_idle()
     store.release("a", CLAIMS)
-    assert waiting.notified.wait(SOON)
+    assert is_notified(waiting, SOON)
 
 
 def test_a_crowd_is_asked_for_together(

@@ -24,6 +24,7 @@ from pathlib import Path
 from . import (
     canaries,
     core,
+    coroutines,
     costs,
     epochs,
     kept_messages,
@@ -53,6 +54,7 @@ ALL: Sequence[Mutant] = (
     *kept_messages.MUTANTS,
     *core.MUTANTS,
     *costs.MUTANTS,
+    *coroutines.MUTANTS,
 )
 
 

@@ -12,15 +12,16 @@ MUTANTS = (
     outside(
         "what never reached the store is released",
         "it may have",
-        "blocking_waiter",
-        ("        self._ready()\n        asked = self._asked = self._asked or time.monotonic()\n"),
-        ("        asked = self._asked = self._asked or time.monotonic()\n        self._ready()\n"),
+        "acquisition",
+        "            yield Run(self._ready)\n        asked = self._asked = self._asked or time.monotonic()\n",
+        "            self._asked = time.monotonic()\n            yield Run(self._ready)\n"
+        "        asked = self._asked = self._asked or time.monotonic()\n",
         "tests/semaphore/test_faults.py::TestFailingStore::test_a_store_that_could_not_be_checked_is_not_released",
     ),
     outside(
         "a lease counts from the question that was answered",
         "the one before it may have been granted",
-        "blocking_waiter",
+        "acquisition",
         "asked = self._asked = self._asked or time.monotonic()",
         "asked = self._asked = time.monotonic()",
         "tests/semaphore/test_faults.py::TestFailingStore::test_its_lease_counts_from_the_question_that_was_not_answered",

@@ -3,13 +3,12 @@
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
-from celery_semaphore.core import blocking_waiter
+from celery_semaphore.core import acquisition
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
@@ -35,7 +34,7 @@ class TestFailingStore:
 
     @pytest.fixture(autouse=True)
     def _hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocking_waiter, "RETRY_DELAY_S", 0.02)
+        monkeypatch.setattr(acquisition, "RETRY_DELAY_S", 0.02)
 
     def test_goes_on_trying(
         self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
@@ -48,7 +47,7 @@ class TestFailingStore:
         api.release(permit)
 
     def test_within_its_timeout(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(blocking_waiter, "RETRY_DELAY_S", 2 * SOON)
+        monkeypatch.setattr(acquisition, "RETRY_DELAY_S", 2 * SOON)
         Failing(store, times=10**6)
         start = time.monotonic()
         with pytest.raises(SemaphoreTimeout, match=r"0.2 s: gone") as caught:
@@ -192,9 +191,12 @@ class TestFailingStore:
             return ask(*args, **kwargs)
 
         store.ask = fail  # type: ignore[method-assign]
-        with ExitStack() as threads, api:
-            threads.enter_context(thread(lambda: api.release(api.acquire())))
+        store.acquire(
+            [Claim("api", None, 1)], "of another process"
+        )  # its release tells nothing here
+        with thread(lambda: api.release(api.acquire())):
             wait_until(lambda: waiting(store) == 1)
+            store.release("of another process", [Claim("api", None, 1)])
         assert list(store.resources()) == []
         assert caplog.text.count("cannot ask for grants, retrying: gone") == 1
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 
-from celery_semaphore import Semaphore, semaphore
-from celery_semaphore.core import blocking_waiter, held_permits, lease
+from celery_semaphore import Semaphore, semaphore, semaphore_base
+from celery_semaphore.core import acquisition, blocking_waiter, held_permits, lease
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, Asked
 from tests.support.process import wait_until
 
-FILES = {module.__file__ for module in (semaphore, blocking_waiter, held_permits, lease)}
+MODULES = (semaphore, semaphore_base, acquisition, blocking_waiter, held_permits, lease)
+FILES = {module.__file__ for module in MODULES}
 
 
 class Interrupted(BaseException):
@@ -33,10 +33,10 @@ def struck_at(step: int, call: Callable[[], object]) -> bool:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        # What is raised in a generator that ends unread is lost.
-        if frame.f_code.co_filename not in FILES or frame.f_code.co_flags & CO_GENERATOR:
+        # What is raised in a generator expression that ends unread is lost.
+        if frame.f_code.co_filename not in FILES or frame.f_code.co_name == "<genexpr>":
             return None
-        outermost = frame.f_back is None or frame.f_back.f_code.co_filename == __file__
+        outermost = frame.f_back is None or frame.f_back.f_code.co_filename not in FILES
         if event in {"call", "line"} or (event == "return" and not outermost):
             left -= 1
             if left < 0:

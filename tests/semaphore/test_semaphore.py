@@ -2,17 +2,17 @@
 
 import asyncio
 import os
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
-from celery_semaphore.core.asker import WaitingCall, asker_of
+from celery_semaphore.core.asker import Notice, WaitingCall, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
+from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.signal_safe_event import SignalSafeEvent
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
@@ -200,12 +200,12 @@ class TestOrder:
             store.set_limit(None, "api")
 
 
-class Interrupting(threading.Event):
+class Interrupting(SignalSafeEvent):
     def __init__(self, error: type[BaseException]) -> None:
         super().__init__()
         self._error = error
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float) -> bool:
         raise self._error
 
 
@@ -251,10 +251,9 @@ class TestTimeout:
         asker = asker_of(store)
         add = asker.add
 
-        def interrupted(*args: Any, **kwargs: Any) -> WaitingCall:
-            waiting = add(*args, **kwargs)
-            waiting.notified = Interrupting(error)
-            return waiting
+        def interrupted(wait: HeldWait, notified: Notice | None = None) -> WaitingCall:
+            del notified
+            return add(wait, Interrupting(error))
 
         asker.add = interrupted  # type: ignore[method-assign]
         with api:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from celery_semaphore import semaphore
+from celery_semaphore import semaphore_base
 from celery_semaphore.core.held_permits import by_store
 
 
@@ -14,4 +14,4 @@ def forgotten_after() -> Iterator[None]:
     for held_permits in by_store.values():
         held_permits.close()
     by_store.clear()
-    semaphore._opened.clear()
+    semaphore_base._opened.clear()

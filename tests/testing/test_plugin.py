@@ -149,6 +149,40 @@ def test_afterwards_its_own_server_counts():
     assert "2 passed" in run(tests)
 
 
+def test_coroutines_need_no_server_either(run: Run) -> None:
+    tests = """
+import asyncio
+import pytest
+from celery_semaphore import AsyncSemaphore, Semaphore, SemaphoreTimeout
+from celery_semaphore.testing import unlimited
+
+api = AsyncSemaphore("api", limit=1, url="redis://nobody.invalid/0", timeout=0.05)
+
+async def use(store):
+    async with api as permit:
+        assert (await api.holders())[0].holder == store.snapshot("api").holders[0].holder
+        with pytest.raises(SemaphoreTimeout):
+            await api.acquire()
+        with pytest.raises(SemaphoreTimeout):
+            Semaphore("api", limit=1, url="redis://nobody.invalid/0").acquire(timeout=0)
+        with unlimited():
+            async with api:
+                assert store.snapshot("api").occupied == 1
+    assert store.snapshot("api").occupied == 0
+
+def test_it(semaphore_store):
+    asyncio.run(use(semaphore_store))
+
+async def use_unlimited():
+    async with api, api, api:
+        pass
+
+def test_without_limits(semaphores_unlimited):
+    asyncio.run(use_unlimited())
+"""
+    assert "2 passed" in run(tests)
+
+
 @pytest.mark.slow
 def test_with_the_worker_of_celery_contrib_pytest(run: Run) -> None:
     tests = """

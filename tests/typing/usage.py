@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, assert_type
 
 from celery import Celery, Task, shared_task
 
 from celery_semaphore import (
+    AsyncSemaphore,
     Limit,
     LimitedTask,
     LimitedTaskMixin,
@@ -70,6 +72,37 @@ def with_permit() -> None:
     with semaphore as permit:
         assert_type(permit, Permit)
         semaphore.extend(permit)
+
+
+def with_block() -> None:
+    with semaphore.permit(timeout=5) as permit:
+        assert_type(permit, Permit)
+
+
+async_semaphore = AsyncSemaphore("api", 5, url="redis://localhost/1", timeout=10, on_lost="cancel")
+
+
+@async_semaphore
+async def limited(order_id: int) -> str:
+    return str(order_id)
+
+
+@async_semaphore
+async def lines() -> AsyncIterator[str]:
+    yield "a"
+
+
+async def in_a_loop() -> None:
+    async with async_semaphore as permit:
+        assert_type(permit, Permit)
+        await async_semaphore.extend(permit)
+    async with async_semaphore.permit(timeout=5) as permit:
+        assert_type(await limited(7), str)
+    permit = await async_semaphore.acquire(timeout=0)
+    await async_semaphore.release(permit)
+    assert_type(await async_semaphore.available(), int)
+    async for line in lines():
+        assert_type(line, str)
 
 
 def by_hand() -> None:

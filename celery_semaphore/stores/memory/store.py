@@ -37,6 +37,7 @@ from ..encoding import (
     resource_claims,
 )
 from ..non_reentrant_lock import NonReentrantLock
+from ..one_by_one import one_by_one
 from ..options import DEFAULTS, StoreOptions
 from .acquisition import Acquisition
 from .ask import ask
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait, SessionReply, Standing
-    from ...core.store import Outgoing
+    from ...core.store import Acquire, Outgoing, Release
+    from ...errors import SemaphoreError
 
 LOCK_TIMEOUT_S = 2.0  # seconds to wait for other calls of this process
 
@@ -74,6 +76,8 @@ class Kept:
 
 class MemoryStore(BringsDurations):
     """Keeps permits in this process."""
+
+    calls_at_once = 1
 
     def __init__(
         self, options: StoreOptions = DEFAULTS, *, beside: MemoryStore | None = None
@@ -146,6 +150,11 @@ class MemoryStore(BringsDurations):
             else:
                 release(state, holder, wanted, message_id)
             return self._handed_on(wanted)
+
+    def call_all(
+        self, calls: Sequence[Acquire | Release]
+    ) -> list[Answer | HandedOn | SemaphoreError]:
+        return one_by_one(self, calls)
 
     def reap(self, limit: int = 100) -> Outgoing:
         with self._lock:

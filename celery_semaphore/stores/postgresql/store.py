@@ -36,6 +36,7 @@ from ..encoding import (
     seconds,
     totals_of,
 )
+from ..one_by_one import one_by_one
 from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers
@@ -61,8 +62,9 @@ if TYPE_CHECKING:
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait
-    from ...core.store import Outgoing
+    from ...core.store import Acquire, Outgoing, Release
     from ...core.ticket import Ticket
+    from ...errors import SemaphoreError
 
 SEEN = 20  # snapshots in one call: it counts their lines within one timeout
 TAKEN = 500  # messages of one resource in one call
@@ -75,6 +77,8 @@ class PostgresStore(BringsDurations):
     calls. ``origin`` names the setting of the parameters in error texts. A store can be shared between threads and
     greenlets, and across a fork.
     """
+
+    calls_at_once = 4  # each is a connection; a row that is locked must not stop all others
 
     def __init__(
         self,
@@ -159,6 +163,11 @@ class PostgresStore(BringsDurations):
         resources = [claim.resource for claim in resource_claims(claims)]
         words = (stored(name_of(holder)), *brought_by(message_id), resources)
         return self._runner.handed_on(resources, self._runner.run("release", *words))
+
+    def call_all(
+        self, calls: Sequence[Acquire | Release]
+    ) -> list[Answer | HandedOn | SemaphoreError]:
+        return one_by_one(self, calls)
 
     def reap(self, limit: int = 100) -> Outgoing:
         ((names,),) = self._runner.run("overdue", limit, self._process.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...core.permit import (
+    Answer,
     Claim,
     Decision,
     DeclaredLimit,
@@ -12,6 +13,7 @@ from ...core.permit import (
     Held,
     Kind,
     OtherClaims,
+    Permit,
     Reason,
     Refusal,
     Snapshot,
@@ -29,6 +31,17 @@ PAUSE = ":"  # see lua/_call.lua
 def figures(answer: bytes | int) -> list[int]:
     """Return the numbers of a short answer, a text that the driver reads in one piece."""
     return [answer] if isinstance(answer, int) else [int(figure) for figure in answer.split()]
+
+
+def permit_or_refusal(
+    claims: Sequence[Claim], wanted: list[ResourceClaim], holder: str, answer: list[Any]
+) -> Answer:
+    """Return the answer to an acquire; raise ``OtherClaims``."""
+    if isinstance(answer[1], int):
+        epoch, token, since, ends = answer
+        return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
+    check_claims(answer)
+    return refusal(claims, wanted, answer)
 
 
 def refusal(claims: Sequence[Claim], wanted: list[ResourceClaim], answer: list[Any]) -> Refusal:

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from ...core.permit import MessageId, Wait
-from ..encoding import DEFAULT_WAIT, microseconds
+from typing import TYPE_CHECKING
+
+from ...core.names import process_name
+from ..encoding import DEFAULT_WAIT, microseconds, packed
+from .renewals import figures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...core.permit import Claim, MessageId, Wait
+    from ..encoding import ResourceClaim
+    from .connection import Word
 
 
 def waiting(wait: Wait | None) -> str:
@@ -23,3 +33,19 @@ def brought_by(message_id: MessageId | None) -> str:
         return ""
     remember = microseconds(message_id.remember_for)
     return str(remember) if message_id.is_first else f"{remember} {message_id.number}"
+
+
+def acquisition(
+    claims: Sequence[Claim],
+    wanted: list[ResourceClaim],
+    holder: str,
+    wait: Wait | None,
+    message_id: MessageId | None,
+) -> list[Word]:
+    """Return the arguments of an acquire."""
+    ticket = wait.ticket.text if wait and wait.ticket else ""
+    words: list[Word] = [holder, ticket, waiting(wait), packed(claims) if wait else ""]
+    words += [brought_by(message_id), process_name(), *figures_of(wanted)]
+    if message_id is not None and message_id.redelivered:
+        words.append(message_id.task_id)
+    return words

@@ -6,13 +6,14 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import redis
 from redis.exceptions import NoScriptError
 
 from ..durations import REPEATS
 from ..encoding import ResourceClaim, microseconds
 from .answers import figures
 from .connection import Word, exchanged, pack, run_id_of
-from .errors import durations_in, is_final, said
+from .errors import durations_in, is_final, is_transient, said
 from .keys import Keys
 from .link import Link
 from .scripts import PARTS, Script
@@ -33,6 +34,7 @@ Call = (
     | tuple["list[ResourceClaim]", "Sequence[Word]", "tuple[int, bytes]"]
 )
 NONE = (0, b"")
+NO_SCRIPTS: frozenset[Script] = frozenset()
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,31 @@ class Runner:
         """Run many calls; log those that the server would always refuse, and return None for them."""
         return self._run(script, calls, lenient=True)
 
+    def run_mixed(self, calls: Sequence[tuple[Script, Call]]) -> list[list[Any] | redis.RedisError]:
+        """Run calls of several scripts in one round trip; return the error of each that the server refused.
+
+        After a fault only those are repeated that had no answer.
+        """
+        found: dict[int, Any] = {}
+
+        def exchange(connection: Any) -> None:
+            left = [n for n in range(len(calls)) if n not in found]
+            said = self._exchanged(connection, [calls[n] for n in left])
+            found.update((n, each) for n, each in zip(left, said, strict=True) if not _passes(each))
+            for each in said:
+                if _passes(each):
+                    raise each
+
+        self._link.ask(exchange)
+        return [self._noted(found[n]) for n in range(len(calls))]
+
+    def _noted(self, answer: Any) -> list[Any] | redis.RedisError:
+        if isinstance(answer, redis.RedisError):
+            return answer
+        read = answer if isinstance(answer, list) else figures(answer)
+        self.epoch = read[0]
+        return read
+
     def _run(
         self, script: Script, calls: Sequence[Call], *, lenient: bool
     ) -> list[list[Any] | None]:
@@ -79,8 +106,10 @@ class Runner:
         return answers
 
     def _run_batch(self, script: Script, calls: Sequence[Call], *, lenient: bool) -> list[Any]:
+        mixed = [(script, call) for call in calls]
+
         def exchange(connection: Any) -> list[Any]:
-            found = self._exchanged(script, connection, calls)
+            found = self._exchanged(connection, mixed)
             return [_read(answer, lenient=lenient) for answer in found]
 
         answers = self._link.ask(exchange)
@@ -89,21 +118,29 @@ class Runner:
                 self.epoch = answer[0]
         return answers
 
-    def _exchanged(self, script: Script, connection: Any, calls: Sequence[Call]) -> list[Any]:
+    def _exchanged(self, connection: Any, calls: Sequence[tuple[Script, Call]]) -> list[Any]:
         """Return the answers; repeat the calls that changed nothing, as the server lacked the script or for A16."""
         found = dict.fromkeys(range(len(calls)))
-        left, whole = list(found), False
+        left, unknown = list(found), NO_SCRIPTS
         for _ in range(1 + REPEATS):
-            commands = [
-                self._command(script, connection, *calls[n], whole=whole and n == left[0])
-                for n in left
-            ]
+            commands = self._commands(connection, [calls[n] for n in left], unknown)
             found.update(zip(left, exchanged(connection, commands), strict=True))
             left = [n for n in left if self._must_be_repeated(found[n])]
             if not left:
                 break
-            whole = isinstance(found[left[0]], NoScriptError)
+            unknown = frozenset(calls[n][0] for n in left if isinstance(found[n], NoScriptError))
         return list(found.values())
+
+    def _commands(
+        self, connection: Any, calls: Sequence[tuple[Script, Call]], unknown: frozenset[Script]
+    ) -> list[bytes]:
+        """Return the commands of these calls; the first one with an unknown script brings its source."""
+        commands = []
+        for script, call in calls:
+            commands.append(self._command(script, connection, *call, whole=script in unknown))
+            if unknown:
+                unknown -= {script}
+        return commands
 
     def _must_be_repeated(self, answer: Any) -> bool:
         in_force = durations_in(answer)
@@ -141,6 +178,11 @@ class Runner:
     def _packed_keys(self, resource: str) -> bytes:
         """Return the keys of a resource's holders and its ledger, for scripts that need no others."""
         return pack([self._keys.part(resource, part) for part in PARTS[:2]])
+
+
+def _passes(answer: object) -> bool:
+    """Return whether this is an error that a repetition over a new connection may mend."""
+    return isinstance(answer, redis.RedisError) and is_transient(answer)
 
 
 def _read(answer: Any, *, lenient: bool) -> list[Any] | None:

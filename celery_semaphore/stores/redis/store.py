@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ...core.formats import FORMAT, format_warnings
 from ...core.key import semaphore_of
-from ...core.names import process_name
 from ...core.permit import (
     Answer,
     Claim,
@@ -33,11 +32,11 @@ from ..encoding import (
     name_of,
     packed,
     resource_claims,
-    seconds,
 )
 from ..options import DEFAULTS, StoreOptions
 from ..processes import ThisProcess, by_format
 from . import answers, scripts
+from .batch import Batch
 from .connection import pack
 from .consumed_queues import ConsumedQueues
 from .durability import durability_of
@@ -46,7 +45,7 @@ from .hand_on import HandOn
 from .health import denied_is_misconfigured, examine
 from .index import Index
 from .keys import Keys
-from .questions import brought_by, waiting
+from .questions import acquisition
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
@@ -58,8 +57,9 @@ if TYPE_CHECKING:
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait, SessionReply, Standing
-    from ...core.store import Outgoing
+    from ...core.store import Acquire, Outgoing, Release
     from ...core.ticket import Ticket
+    from ...errors import SemaphoreError
     from .connection import Word
     from .link import Link
 
@@ -69,6 +69,8 @@ class RedisStore(BringsDurations):
 
     A store can be shared between threads and greenlets, and across a fork.
     """
+
+    calls_at_once = 1  # the server makes one call after the other
 
     def __init__(self, link: Link, options: StoreOptions = DEFAULTS) -> None:
         self._durations = Durations(options)
@@ -117,17 +119,10 @@ class RedisStore(BringsDurations):
     ) -> Answer:
         check_holder(holder, message_id)
         wanted = resource_claims(claims)
-        ticket = wait.ticket.text if wait and wait.ticket else ""
-        words: list[Word] = [holder, ticket, waiting(wait), packed(claims) if wait else ""]
-        words += [brought_by(message_id), process_name(), *figures_of(wanted)]
-        if message_id is not None and message_id.redelivered:
-            words.append(message_id.task_id)
-        answer = self._runner.run(scripts.ACQUIRE, wanted, words, self._key_of(wanted, message_id))
-        if isinstance(answer[1], int):
-            epoch, token, since, ends = answer
-            return Permit(holder, token, tuple(claims), seconds(since), seconds(ends), epoch)
-        answers.check_claims(answer)
-        return answers.refusal(claims, wanted, answer)
+        words = acquisition(claims, wanted, holder, wait, message_id)
+        key = self._key_of(wanted, message_id)
+        answer = self._runner.run(scripts.ACQUIRE, wanted, words, key)
+        return answers.permit_or_refusal(claims, wanted, holder, answer)
 
     def attach(
         self,
@@ -162,6 +157,11 @@ class RedisStore(BringsDurations):
         return self._hand_on.handed_on(
             wanted, self._runner.run(scripts.RELEASE, wanted, words, key)
         )
+
+    def call_all(
+        self, calls: Sequence[Acquire | Release]
+    ) -> list[Answer | HandedOn | SemaphoreError]:
+        return Batch(self, self._runner, self._hand_on).answers(calls)
 
     def reap(self, limit: int = 100) -> Outgoing:
         words: list[Word] = [limit, self._process.name]

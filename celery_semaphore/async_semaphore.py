@@ -1,0 +1,276 @@
+"""AsyncSemaphore: apply the same limits to coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from contextvars import ContextVar
+from functools import partial, wraps
+from inspect import isasyncgenfunction
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from .core.acquisition import Run
+from .core.held_permits import OnLost, held_permits_in
+from .core.loop_calls import loop_calls_of
+from .core.loop_waiter import LoopWaiter
+from .core.permit import Held, Permit
+from .core.store import Release, Store
+from .errors import ConfigurationError, PermitLost, SemaphoreError
+from .loop_losses import LossCallback, LossCancellation
+from .semaphore_base import SemaphoreBase, check_renewed, not_held
+from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit, seconds
+from .stores.options import StoreOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class AsyncSemaphore(SemaphoreBase):
+    """Limits coroutines together with tasks, threads and other processes: ``Semaphore`` for asyncio.
+
+    One object serves any number of event loops, in any threads. Nothing blocks a loop: threads call the store and renew
+    permits, also while the loop is blocked. A coroutine may be cancelled at any await: it leaves the line, and what it
+    got is released. ``on_lost`` is called in the loop with the permit when its lease ended while its holder ran; an
+    async function becomes a task; ``"cancel"`` cancels the body of the block, which raises ``PermitLost``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        limit: int | None = None,
+        *,
+        key: str | None = None,
+        weight: int = 1,
+        app: Any = None,
+        url: str | None = None,
+        store: Store | None = None,
+        prefix: str = StoreOptions.prefix,
+        lease: float = StoreOptions.lease,
+        timeout: float | None = None,
+        on_lost: OnLost | Literal["cancel"] | None = None,
+    ) -> None:
+        """Take the arguments of ``Semaphore``, and ``on_lost="cancel"``."""
+        check_on_lost(on_lost)
+        super().__init__(
+            name,
+            limit,
+            key=key,
+            weight=weight,
+            app=app,
+            url=url,
+            store=store,
+            prefix=prefix,
+            lease=lease,
+            timeout=timeout,
+        )
+        self._on_lost = on_lost
+
+    async def acquire(self, timeout: float | None = None) -> Permit:  # noqa: ASYNC109 - of its place in line
+        """Wait in line for a permit; ``timeout`` overrides the semaphore's own, and with 0 it asks once.
+
+        Raise ``SemaphoreTimeout``; while the store is out of reach, retry until then.
+        """
+        if self._on_lost == CANCEL:
+            msg = 'on_lost="cancel" cancels the body of a block, and acquire() has none: use `async with`.'
+            raise ConfigurationError(msg)
+        return await self._acquire(self._length(timeout), self._callback())
+
+    async def release(self, permit: Permit) -> None:
+        """Release a permit, if this process holds it; what comes after the await sees it free.
+
+        If it is cancelled the permit is released all the same. While the store is away, a thread retries for one lease.
+        """
+        check_permit("release", permit)
+        _check_loop()
+        if not held_permits_in(self._store).take(permit.holder):
+            return
+        try:
+            await loop_calls_of(self._store).make(Release(permit.holder, permit.claims))
+        except (SemaphoreError, asyncio.CancelledError):
+            raise
+        except BaseException:  # perhaps it was not queued
+            self._release_later(permit)
+            raise
+
+    async def extend(self, permit: Permit) -> None:
+        """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""
+        check_permit("extend", permit)
+        if not held_permits_in(self._store).has(permit):
+            raise not_held(permit)
+        check_renewed(permit, await self._called(partial(self._store.renew, [permit])))
+
+    async def available(self) -> int:
+        """Return how much of the limit is free right now: see ``Semaphore.available``."""
+        free: int = await self._called(self._free)
+        return free
+
+    async def holders(self) -> tuple[Held, ...]:
+        """Return the current holders of permits, tasks and other code, oldest first."""
+        seen = await self._called(self._seen)
+        holders: tuple[Held, ...] = seen.holders
+        return holders
+
+    def permit(self, timeout: float | None = None) -> AsyncPermitBlock:
+        """Return an ``async with`` block that holds a permit; ``timeout`` overrides the semaphore's own.
+
+        Unlike ``async with semaphore``, it may be left in another task than it was entered in.
+        """
+        return AsyncPermitBlock(self, self._length(timeout))
+
+    def _length(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else seconds(timeout)
+
+    def _callback(self) -> LossCallback | None:
+        return LossCallback(self._on_lost) if callable(self._on_lost) and _check_loop() else None
+
+    async def _called(self, call: Callable[[], object]) -> Any:
+        _check_loop()
+        return await loop_calls_of(self._store).make(Run(call))
+
+    async def _acquire(self, lasts: float, tell_lost: OnLost | None) -> Permit:
+        _check_loop()
+        held_permits = held_permits_in(self._store)
+        waiter = LoopWaiter(
+            self._store,
+            (self._claim,),
+            lasts,
+            ready=held_permits.ready,
+            on_answer=self._check_known if self._claim.limit is None else None,
+        )
+        try:
+            permit, since = await waiter.acquire()
+            # Not before its answer was read: a permit that no coroutine takes is not renewed.
+            held_permits.add(permit, since, tell_lost)
+            return permit  # noqa: TRY300 - inside, as a thread may not start
+        except BaseException:
+            held_permits.take(waiter.holder)
+            waiter.give_up()
+            raise
+
+    def _release_later(self, permit: Permit) -> None:
+        held_permits = held_permits_in(self._store)
+        held_permits.take(permit.holder)
+        held_permits.release_later(permit.holder, permit.claims)
+
+    async def __aenter__(self) -> Permit:
+        block = self.permit()
+        permit = await block.__aenter__()
+        _entered.set((*_entered.get(), (self, block)))
+        return permit
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        pairs = _entered.get()
+        mine = next((pair for pair in reversed(pairs) if pair[0] is self), None)
+        if mine is None:
+            msg = (
+                "an AsyncSemaphore is left in the task in which it was entered:"
+                " use `async with semaphore.permit()`, or acquire() and release()"
+            )
+            raise RuntimeError(msg)
+        _entered.set(tuple(pair for pair in pairs if pair is not mine))
+        await mine[1].__aexit__(kind, error, at)
+
+    def __call__(self, function: F) -> F:
+        """Decorate an async function, or an async generator function: each call of it holds a permit.
+
+        A generator holds it from its first item until it ends or is closed, also while it is suspended.
+        """
+        check_async_function(function)
+        if isasyncgenfunction(function):
+
+            @wraps(function)
+            async def limited(*args: Any, **kwargs: Any) -> Any:
+                async with self.permit(), aclosing(function(*args, **kwargs)) as inner:
+                    sent = None
+                    while True:
+                        try:
+                            item = await inner.asend(sent)
+                        except StopAsyncIteration:
+                            return
+                        sent = yield item
+
+        else:
+
+            @wraps(function)
+            async def limited(*args: Any, **kwargs: Any) -> Any:
+                async with self.permit():
+                    return await function(*args, **kwargs)
+
+        return limited  # type: ignore[return-value]
+
+
+class AsyncPermitBlock:
+    """Holds a permit for an ``async with`` block of its own: see ``AsyncSemaphore.permit``."""
+
+    def __init__(self, semaphore: AsyncSemaphore, timeout: float) -> None:
+        self._semaphore = semaphore
+        self._timeout = timeout
+        self._is_entered = False  # or is about to be: two tasks must not share it
+        self._permit: Permit | None = None
+        self._cancellation: LossCancellation | None = None
+
+    async def __aenter__(self) -> Permit:
+        if self._is_entered:
+            msg = "this block is entered already: call permit() once for each"
+            raise RuntimeError(msg)
+        _check_loop()
+        self._is_entered = True
+        try:
+            self._permit = permit = await self._acquired()
+        finally:
+            self._is_entered = self._permit is not None
+        return permit
+
+    async def _acquired(self) -> Permit:
+        semaphore = self._semaphore
+        cancels = semaphore._on_lost == CANCEL  # noqa: SLF001 - its own, as those below
+        self._cancellation = LossCancellation() if cancels else None
+        tell_lost = self._cancellation or semaphore._callback()  # noqa: SLF001
+        return await semaphore._acquire(self._timeout, tell_lost)  # noqa: SLF001
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        permit, self._permit, self._is_entered = self._permit, None, False
+        if permit is None:
+            msg = "this block is not entered"
+            raise RuntimeError(msg)
+        cancellation = self._cancellation
+        is_own = cancellation is not None and cancellation.leave()
+        if isinstance(error, GeneratorExit):  # nothing can be awaited in a coroutine that is closed
+            self._semaphore._release_later(permit)  # noqa: SLF001
+            return
+        try:
+            await self._semaphore.release(permit)
+        except asyncio.CancelledError as late:  # the body had ended when it was cancelled
+            if cancellation is None or not (is_own and cancellation.is_alone):
+                raise
+            error = late
+        if is_own and isinstance(error, asyncio.CancelledError):
+            msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
+            raise PermitLost(msg) from error
+
+
+# Each asyncio task has its own, so that each releases the permit that it entered with.
+_entered: ContextVar[tuple[tuple[AsyncSemaphore, AsyncPermitBlock], ...]] = ContextVar(
+    "async_entered", default=()
+)
+
+
+def _check_loop() -> bool:
+    """Raise where no event loop of asyncio runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = "AsyncSemaphore waits in an asyncio loop, and none runs here"
+        raise SemaphoreError(msg) from None
+    return True

@@ -1,0 +1,82 @@
+"""LoopWaiter: wait in an event loop until a permit is acquired, in the same line as threads and tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from ..errors import StoreUnavailable
+from .acquisition import Acquisition, OnAnswer, Pause, Step, Steps
+from .held_permits import held_permits_in
+from .loop_calls import loop_calls_of
+from .loop_notice import LoopNotice
+from .permit import Claim, Permit
+from .store import Store
+
+
+class LoopWaiter:
+    """Makes the steps of one ``Acquisition`` in a coroutine.
+
+    After any error its caller must let it ``give_up``, above all after a cancellation, which may come at each await.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        claims: Sequence[Claim],
+        timeout: float,
+        *,
+        ready: Callable[[], None] | None,
+        on_answer: OnAnswer | None,
+    ) -> None:
+        self._store = store
+        self._calls = loop_calls_of(store)
+        self._acquisition = Acquisition(
+            store, claims, timeout, ready=ready, on_answer=on_answer, notice=LoopNotice
+        )
+
+    @property
+    def holder(self) -> str:
+        """The name by which it asks, and which its permit has."""
+        return self._acquisition.holder
+
+    async def acquire(self) -> tuple[Permit, float]:
+        """Return the permit and the monotonic time before it was acquired; raise ``SemaphoreTimeout``."""
+        steps = self._acquisition.steps()
+        try:
+            return await self._driven(steps)
+        finally:
+            steps.close()
+            self._acquisition.end()
+
+    def give_up(self) -> None:
+        """Leave the line, and release what may have been acquired; await nothing.
+
+        A thread does it: the coroutine is cancelled, and an acquire of it may be under way, which then finds that its
+        holder was released.
+        """
+        self._acquisition.end()
+        held_permits = held_permits_in(self._store)
+        for name in self._acquisition.names():
+            held_permits.release_later(name, self._acquisition.claims)
+
+    async def _driven(self, steps: Steps) -> tuple[Permit, float]:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    said = await self._made(step)
+                except StoreUnavailable as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(said)
+        except StopIteration as end:
+            return cast("tuple[Permit, float]", end.value)
+
+    async def _made(self, step: Step) -> Any:
+        if not isinstance(step, Pause):
+            return await self._calls.make(step)
+        if step.notified is not None:
+            return await cast("LoopNotice", step.notified).wait(step.seconds)
+        return await asyncio.sleep(step.seconds)

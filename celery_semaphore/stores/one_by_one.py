@@ -1,0 +1,30 @@
+"""Make the calls of ``call_all`` one after the other, for stores that have no round trip to save."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.store import Acquire
+from ..errors import SemaphoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..core.permit import Answer
+    from ..core.store import HandedOn, Release, Store
+
+
+def one_by_one(
+    store: Store, calls: Sequence[Acquire | Release]
+) -> list[Answer | HandedOn | SemaphoreError]:
+    """Return the answer or the error of each call."""
+    return [made(store, call) for call in calls]
+
+
+def made(store: Store, call: Acquire | Release) -> Answer | HandedOn | SemaphoreError:
+    try:
+        if isinstance(call, Acquire):
+            return store.acquire(call.claims, call.holder, call.wait)
+        return store.release(call.holder, call.claims)
+    except SemaphoreError as error:
+        return error

@@ -1,0 +1,61 @@
+"""What a process leaves behind at its end: releases that are queued are made, for a second at most."""
+
+from __future__ import annotations
+
+import time
+
+from celery_semaphore import Semaphore
+from tests.support.servers import ValkeyServer
+from tests.test_imports import run
+
+RELEASES = """
+import time
+from celery_semaphore import Semaphore
+from celery_semaphore.errors import StoreUnavailable
+
+api = Semaphore("api", 9, url={url!r}, lease=60)
+permits = [api.acquire() for _ in range(9)]
+release, store = api._store.release, api._store
+
+def away(*_):
+    raise StoreUnavailable("gone")
+
+def slowly(*given):
+    time.sleep({each})
+    return release(*given)
+
+store.release = away
+for permit in permits:
+    api.release(permit)
+store.release = slowly
+print(time.time())
+"""
+
+
+def test_queued_releases_are_made(valkey: ValkeyServer) -> None:
+    run(RELEASES.format(url=valkey.url, each=0.01))
+    assert Semaphore("api", 9, url=valkey.url, lease=60).available() == 9
+
+
+def test_for_a_second_at_most(valkey: ValkeyServer) -> None:
+    """The store may hang."""
+    ended = float(run(RELEASES.format(url=valkey.url, each=30)))
+    assert time.time() - ended < 5
+    assert Semaphore("api", 9, url=valkey.url, lease=60).available() == 0
+
+
+def test_of_several_stores_for_a_second_together(valkey: ValkeyServer) -> None:
+    several = (
+        RELEASES.format(url=valkey.url, each=30)
+        + f"""
+for n in range(9):
+    other = Semaphore("api", 9, url={valkey.url!r}, prefix=f"other{{n}}")
+    permit = other.acquire()
+    other._store.release = away
+    other.release(permit)
+    other._store.release = slowly
+print(time.time())
+"""
+    )
+    ended = float(run(several).split()[-1])
+    assert time.time() - ended < 5
