@@ -139,7 +139,6 @@ def test_its_tests_pass(page: Path, tmp_path: Path, valkey: ValkeyServer) -> Non
 SAYS = {
     "night.py": r"0 of 1 in use, 0 waiting\n",
     "backfill.py": r"token \d+, 4 of 5 left\n7\n",
-    "fetches.py": r"7\n",
     "figures.py": r"(\w+: 0 in use, 0 waiting\n){2}",
 }
 
