@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Batch:
     """Makes these calls through a runner; one that the server refused is made again by itself, through the store.
 
-    Then its error says why, or it goes the way of a newer format; no other call suffers from it.
+    Then its error says why, and no other call suffers from it.
     """
 
     def __init__(self, store: Store, runner: Runner, hand_on: HandOn) -> None:
