@@ -26,8 +26,8 @@ def test_the_alarm_is_heard() -> None:
 
 def test_an_early_ack_is_sent_while_the_task_runs(site: Site, valkey: ValkeyServer) -> None:
     """The process rings, and nobody else makes the main process read that it has its permit."""
-    # A session of held tasks wakes the loop, too, three times in a lease.
-    site.start(concurrency=1, env={"REST_LONG": "1"}, conf={"semaphore_hold": False})
+    # A session of kept tasks wakes the loop, too, three times in a lease.
+    site.start(concurrency=1, env={"REST_LONG": "1"}, conf={"semaphore_keep": False})
     site.occupy()
     with valkey.client() as broker:
         wait_until(lambda: broker.hlen("unacked") == 0, 10, "its message is acknowledged")
