@@ -1,6 +1,6 @@
 """Give a small worker all messages while no permit is free, and a large one beside it nothing; then free all permits.
 
-The figure is the time in seconds until all tasks are done: the large worker needs messages that the small one holds.
+The figure is the time in seconds until all tasks are done: the large worker needs messages that the small one keeps.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def measure() -> list[Figure]:
         taken = made.client.info("memory")["used_memory"] - before
         full = _memory(made)
         detail = {f"MB {name}": round(size / 1e6, 1) for name, size in _sizes(idle, after, full)}
-        held = made.client.llen(QUEUE) + made.client.hlen("unacked")
+        messages = made.client.llen(QUEUE) + made.client.hlen("unacked")
         for worker in made.workers:
             worker.kill_group()
         _park(made.store, SMALL, FEW, payload)
@@ -56,7 +56,7 @@ def measure() -> list[Figure]:
                 1.05,
                 detail=detail,
             ),
-            Figure(f"messages with the broker, {MANY:,} parked", held, 0, unit=""),
+            Figure(f"messages with the broker, {MANY:,} parked", messages, 0, unit=""),
             Figure(
                 "bytes of the store per parked task",
                 taken / (MANY - BY_WORKERS),

@@ -125,7 +125,7 @@ def _floor(client: redis.Redis, names: Sequence[str]) -> Callable[[], None]:
 
 
 def _let_wait(store: Any, names: Sequence[str]) -> None:
-    """Let two be parked and one held at each key, and grant a permit to one."""
+    """Let two be parked and one kept at each key, and grant a permit to one."""
     store.ask("worker")
     for n, name in enumerate(names):
         claim = [Claim("api", f"key-{n}", 3)]

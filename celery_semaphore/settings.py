@@ -37,7 +37,7 @@ class Settings:
     requeue_delay: float = SHORTEST_DELAY_S  # the shortest countdown
     # The longest; ``longest_delay`` if that is shorter.
     requeue_max_delay: float = LONGEST_DELAY_S
-    hold: bool = True  # hold a requeued task's message in the worker, or else publish it again
+    keep: bool = True  # keep a requeued task's message in the worker, or else publish it again
     publish_timeout: float = 10.0  # of one attempt to put a waiting message back
     broker: str | None = None  # its name in the store; default: its address without credentials
     park_max_size: int = 1_000_000  # bytes of a message; a larger one is requeued instead
@@ -92,7 +92,7 @@ class Settings:
         )
 
     @property
-    def longest_hold(self) -> float:
+    def longest_keeping(self) -> float:
         """Seconds after which a kept message goes back to the broker.
 
         They are half of the visibility timeout, or of half an hour if none is set.
@@ -184,7 +184,7 @@ _CONVERTERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "copies_expire": (_seconds, "a number of seconds above 0"),
     "park_max_size": (_size, "a whole number of bytes above 0"),
     "park_max_waiting": (_size, "a whole number of messages above 0"),
-    "hold": (_flag, "True or False"),
+    "keep": (_flag, "True or False"),
     "granted_queues": (_flag, "True or False"),
     "track_waiting": (_flag, "True or False"),
     "take_up": (_seconds, "a number of seconds above 0"),

@@ -58,7 +58,7 @@ PANELS = (
     ),
     Panel(
         "Waiting",
-        "Tasks and calls without a permit: parked in the store, held by a worker, or in transit with the broker.",
+        "Tasks and calls without a permit: parked in the store, kept by a worker, or in transit with the broker.",
         (
             (
                 seen(metrics.WAITING, semaphore=SHOWN),
@@ -164,10 +164,10 @@ PANELS = (
     ),
     Panel(
         "Processes of the workers",
-        "Busy and idle processes, and the messages that workers hold for waiting tasks.",
+        "Busy and idle processes, and the messages that workers keep for waiting tasks.",
         (
             (total(select(metrics.WORKER_PROCESSES), "state"), "{{state}}"),
-            (total(select(metrics.WORKER_HELD_MESSAGES)), "held messages"),
+            (total(select(metrics.WORKER_KEPT_MESSAGES)), "kept messages"),
         ),
     ),
     Panel(

@@ -46,7 +46,7 @@ class ParkingDecision:
         """Return the decision for a store that workers of ``others`` use, too; ``own`` is this worker's broker.
 
         A permit that is granted to a parked task idles until a worker of its broker has sent it, and if none is left,
-        until its grant ends. A held task is passed over.
+        until its grant ends. A kept task is passed over.
         """
         if not (self.parks and others):
             return self
@@ -60,7 +60,7 @@ class ParkingDecision:
         if self.parks and not self.shortage:
             return f"waiting tasks are parked in {self.place}: {self.why}"
         why = self.shortage or self.why
-        return f"waiting tasks are held by workers, not parked in {self.place}: {why}"
+        return f"waiting tasks are kept by workers, not parked in {self.place}: {why}"
 
 
 def decided(durability: Durability, broker: BrokerFacts) -> ParkingDecision:

@@ -57,7 +57,7 @@ class Permit:
 class Kind(StrEnum):
     """How a waiter waits, and so how it comes back."""
 
-    REQUEUE = "requeue"  # a worker holds its message and asks for its grant, or the broker has it
+    REQUEUE = "requeue"  # a worker keeps its message and asks for its grant, or the broker has it
     PARK = "park"  # its message is in the store until it is granted a permit
     BLOCK = "block"  # a call blocks; its process asks for its grant
 

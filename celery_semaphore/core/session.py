@@ -22,7 +22,7 @@ EXPECTED = 8  # waits in one call for which it asks when their turns are expecte
 
 @dataclass(frozen=True, slots=True)
 class HeldWait:
-    """The wait of a message that this process holds, or of a call that blocks in it."""
+    """The wait of a message that this process keeps, or of a call that blocks in it."""
 
     ticket: Ticket
     claims: tuple[Claim, ...]
@@ -42,7 +42,7 @@ class SessionReply:
     """The store's answer to a question of a session. Waits are identified by their nonces."""
 
     epoch: int
-    slept: bool  # the session was not awake before: it must name all that it holds
+    slept: bool  # the session was not awake before: it must name all its waits
     sessions: int  # the number of awake sessions, this one included
     granted: frozenset[str]
     # Seconds until the turns of the waits that were asked about and are in line.

@@ -37,7 +37,7 @@ BROKER_FOR_S = 3600.0  # how long a broker counts as used after a worker named i
 class HandedOn:
     """What a release handed on.
 
-    ``granted`` are the nonces of waits that a session must take up, so that a process which holds such a wait need not
+    ``granted`` are the nonces of waits that a session must take up, so that a process which has such a wait need not
     ask. If the answer is lost they are not repeated, as a question of their session finds them.
     """
 

@@ -18,7 +18,7 @@ class OnSaturated(StrEnum):
     """What happens to a task for which no permit is free."""
 
     WAIT = "wait"  # as "park" if the store may keep messages, else as "requeue": see parking.py
-    REQUEUE = "requeue"  # a worker holds its message, or publishes it again with a countdown
+    REQUEUE = "requeue"  # a worker keeps its message, or publishes it again with a countdown
     PARK = "park"  # its message is in the store until it is granted a permit
     DROP = "drop"  # it ends as revoked, with a log line
     FAIL = "fail"  # it fails with SemaphoreSaturated

@@ -38,9 +38,9 @@ KEYS = gauge(
 )
 WAITING = gauge(
     "waiting",
-    "Waiting tasks and calls by where they are: parked in the store, held by a worker or a process, or in transit.",
+    "Waiting tasks and calls by where they are: parked in the store, kept by a worker or a process, or in transit.",
     "semaphore",
-    "state",  # "parked", "held" or "in_transit"
+    "state",  # "parked", "kept" or "in_transit"
 )
 IDLE_WHILE_WAITING = gauge(
     "idle_while_waiting",
@@ -184,8 +184,8 @@ WORKER_PROCESSES = gauge(
     "Processes of the worker's pool; threads or greenlets in other pools.",
     "state",  # "busy" or "idle"
 )
-WORKER_HELD_MESSAGES = gauge(
-    "worker_held_messages", "Messages of waiting tasks that the worker holds, unacknowledged."
+WORKER_KEPT_MESSAGES = gauge(
+    "worker_kept_messages", "Messages of waiting tasks that the worker keeps, unacknowledged."
 )
 
 OF_THE_STORE = (
@@ -197,5 +197,5 @@ OF_EVENTS = (
     *(ACQUIRED, REFUSED, PARKED, PUT_BACK, BROUGHT_BACK, ENDED_UNRUN, LOST, RESTORED, COPIES),
     *(WAIT_SECONDS, TAKE_UP_SECONDS, HELD_SECONDS, STORE_SECONDS, STORE_ERRORS),
 )
-OF_A_WORKER = (WORKER_PROCESSES, WORKER_HELD_MESSAGES)
+OF_A_WORKER = (WORKER_PROCESSES, WORKER_KEPT_MESSAGES)
 ALL = (*OF_THE_STORE, *OF_THE_EXPORTER, *OF_EVENTS, *OF_A_WORKER)

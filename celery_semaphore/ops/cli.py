@@ -268,7 +268,7 @@ def drop(
                 abort=True,
             )
         inspector.drop(task_ids, resource)
-    say(ctx, "Revoked. Held and parked tasks end within seconds, others when they are delivered.")
+    say(ctx, "Revoked. Kept and parked tasks end within seconds, others when they are delivered.")
 
 
 @semaphore.command(cls=CeleryCommand)

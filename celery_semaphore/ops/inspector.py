@@ -282,7 +282,7 @@ class Inspector:
     def purge(self, resource: str) -> Purged:
         """End all tasks that wait for a semaphore, or for one key, as REVOKED.
 
-        Parked tasks end immediately, without workers. The others are revoked if any worker answers: held tasks end
+        Parked tasks end immediately, without workers. The others are revoked if any worker answers: kept tasks end
         within seconds, tasks in transit when their messages are delivered.
         """
         self.check(resource)

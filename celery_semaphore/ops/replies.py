@@ -43,7 +43,7 @@ def named(view: ResourceView, heard: Replies) -> ResourceView:
         replace(
             w,
             task=heard.name_of(w.task_id),
-            worker=heard.workers_of(w.task_id, active=False) if w.where is Where.HELD else None,
+            worker=heard.workers_of(w.task_id, active=False) if w.where is Where.KEPT else None,
         )
         for w in view.waiters
     ]

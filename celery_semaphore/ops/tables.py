@@ -134,7 +134,7 @@ def waiters(views: Sequence[WaiterView]) -> str:
 def purged(found: Purged) -> str:
     lines = [f"Purged {len(found.ended)} parked task(s)."]
     if found.revoked:
-        how = "held ones end within seconds, those in transit when they are delivered"
+        how = "kept ones end within seconds, those in transit when they are delivered"
         lines.append(f"Revoked {len(found.revoked)} other task(s): {how}.")
     if found.unheard:
         lines.append(f"Still waiting: {found.unheard} other task(s), because no worker answered.")
@@ -172,7 +172,7 @@ def _in_use(view: SemaphoreView | ResourceView) -> str:
 
 def _kept(view: SemaphoreView | ResourceView) -> str:
     """Say how much room waits keep while another of their semaphores is saturated, if any do."""
-    return f", {view.kept} kept for waiting tasks" if view.kept else ""
+    return f", {view.kept_room} kept for waiting tasks" if view.kept_room else ""
 
 
 def _waiting(view: ResourceView) -> str:

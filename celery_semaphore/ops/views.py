@@ -16,7 +16,7 @@ from ..core.ticket import Ticket
 class Where(StrEnum):
     """Says where the message of a waiting task is."""
 
-    HELD = "held"  # by a worker, unacknowledged
+    KEPT = "kept"  # by a worker, unacknowledged
     PARKED = "parked"  # in the store
     CALLING = "calling"  # there is no message: a process waits for the permit
     # With the broker, or with a worker that has no free process for it; or the worker or process that had it does not
@@ -25,7 +25,7 @@ class Where(StrEnum):
 
 
 NONE_WAITS: Mapping[str, float] = {}
-_REACHABLE = {Kind.REQUEUE: Where.HELD, Kind.PARK: Where.PARKED, Kind.BLOCK: Where.CALLING}
+_REACHABLE = {Kind.REQUEUE: Where.KEPT, Kind.PARK: Where.PARKED, Kind.BLOCK: Where.CALLING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SemaphoreView:
     paused_keys: int = 0  # with a pause of their own
     # The smallest limit that was declared last without a key, else for all keys, and its process.
     declared: DeclaredLimit | None = None
-    kept: int = 0  # see Snapshot
+    kept_room: int = 0  # see Snapshot.kept
     own_limit: int | None = (
         None  # what this app's tasks declare; in force only if it is among the limits
     )
@@ -97,7 +97,7 @@ class SemaphoreView:
             pause_left=None if pause is None else pause.left,
             paused_keys=sum(semaphore_of(at) == name for at in pauses),
             declared=next((each.declared for each in elsewhere if each.declared), None),
-            kept=sum(each.kept for each in seen),
+            kept_room=sum(each.kept for each in seen),
             own_limit=own_limit,
         )
 
@@ -130,7 +130,7 @@ class WaiterView:
     ticket: Ticket
     task_id: str  # for a waiter outside tasks: host and process
     task: str | None  # its name, if a worker answered
-    worker: str | None  # the worker that holds it, if it answered
+    worker: str | None  # the worker that keeps it, if it answered
     kind: Kind
     where: Where
     weight: int
@@ -186,7 +186,7 @@ class ResourceView:
     declared: DeclaredLimit | None = (
         None  # the smallest limit that was declared last, and its process
     )
-    kept: int = 0  # see Snapshot
+    kept_room: int = 0  # see Snapshot.kept
     own_limit: int | None = (
         None  # what this app's tasks declare; the store may know another, or none
     )
@@ -205,7 +205,7 @@ class ResourceView:
     @property
     def is_free(self) -> bool:
         """Whether there is no permit, no kept room and no wait."""
-        return not (self.occupied or self.kept or self.waiting)
+        return not (self.occupied or self.kept_room or self.waiting)
 
     @property
     def is_unknown(self) -> bool:
@@ -218,7 +218,7 @@ class ResourceView:
         return replace(
             self,
             occupied=self.occupied + sum(each.occupied for each in keys),
-            kept=self.kept + sum(each.kept for each in keys),
+            kept_room=self.kept_room + sum(each.kept_room for each in keys),
             waiting=self.waiting + sum(each.waiting for each in keys),
             oldest_wait=max(waits, default=None),
         )
@@ -241,7 +241,7 @@ class ResourceView:
             paused=until is not None,
             pause_left=None if until is None or until == inf else until - seen.at,
             declared=seen.declared,
-            kept=seen.kept,
+            kept_room=seen.kept,
         )
 
 

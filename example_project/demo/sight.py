@@ -67,9 +67,9 @@ class Eyes:
                 all_at_once.lrange(queue, 0, -1)
             all_at_once.hvals("unacked")
             all_at_once.hkeys(PARKED)
-            *queued, held, parked = all_at_once.execute()
+            *queued, unacked, parked = all_at_once.execute()
         messages = [json.loads(raw) for queue in queued for raw in queue]
-        messages += [json.loads(raw)[0] for raw in held]
+        messages += [json.loads(raw)[0] for raw in unacked]
         return {message["headers"]["id"] for message in messages} | {
             name.decode() for name in parked
         }

@@ -54,7 +54,7 @@ def test_what_is_said_of_it() -> None:
     said = str(decision(Safety.UNTOLD, BrokerFacts(OWN), server=OWN))
     assert said == "waiting tasks are parked in redis://here:1/0: it is the broker's own server"
     said = str(decision(Safety.LOGGED, QUORUM))
-    assert said.startswith("waiting tasks are held by workers, not parked in redis://here:1/0: ")
+    assert said.startswith("waiting tasks are kept by workers, not parked in redis://here:1/0: ")
     assert "quorum queue 'jobs'" in said
 
 

@@ -169,7 +169,7 @@ def test_a_server_that_keeps_nothing_is_named_where_tasks_park(
 
         return said(deploy=True)
 
-    assert check(CELERY_BROKER_URL="memory://") == []  # there tasks are held
+    assert check(CELERY_BROKER_URL="memory://") == []  # there tasks are kept
     [(number, message, _)] = check(CELERY_BROKER_URL=valkey.url)
     assert (number, message) == ("W004", FORGETS)
     found = check(CELERY_BROKER_URL="memory://", CELERY_SEMAPHORE_ON_SATURATED="park")

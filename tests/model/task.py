@@ -35,12 +35,12 @@ WAITS = {
     "park, urgent": Wait(Kind.PARK, priority=9, longest=5.0),
     "park, 10 s": Wait(Kind.PARK, longest=5.0, timeout=10.0),
     "requeue": Wait(Kind.REQUEUE, longest=5.0),
-    "held": Wait(Kind.REQUEUE, longest=5.0, session=HOLDER, keeps=2 * LEASE),
-    "held, urgent": Wait(Kind.REQUEUE, priority=9, longest=5.0, session=HOLDER),
+    "kept": Wait(Kind.REQUEUE, longest=5.0, session=HOLDER, keeps=2 * LEASE),
+    "kept, urgent": Wait(Kind.REQUEUE, priority=9, longest=5.0, session=HOLDER),
     "call": Wait(Kind.BLOCK, shortest=LEASE / 3, longest=LEASE / 3, session=CALLER),
     "not": None,
 }
-REACHABLE = ("park", "park, urgent", "held", "held, urgent", "call")  # if their sessions ask
+REACHABLE = ("park", "park, urgent", "kept", "kept, urgent", "call")  # if their sessions ask
 
 
 @dataclass

@@ -88,7 +88,7 @@ MUTANTS = (
         "keeping/session",
         "lost = reply.slept or self._missed",
         "lost = self._missed",
-        "tests/worker/keeping/test_session.py::test_a_session_that_slept_names_what_it_holds",
+        "tests/worker/keeping/test_session.py::test_a_session_that_slept_names_what_it_keeps",
     ),
     asking(
         "what left meanwhile begins",

@@ -170,8 +170,8 @@ MUTANTS = (
         "another_session_prolongs or overdue_grant",
     ),
     lua(
-        "sessions, a session takes what another holds",
-        "it holds a message of it too",
+        "sessions, a session takes what another owns",
+        "it has a message of it too",
         "name",
         "elseif known.session ~= session then",
         "elseif false then",

@@ -125,7 +125,7 @@ def test_no_answer() -> None:
 def test_parked_tasks_need_a_disk(valkey: RedisServer) -> None:
     assert not any("Parked" in warning for warning in check(valkey.url).warnings)
     parked, *_ = check(valkey.url, parks=True).warnings
-    assert "Parked tasks are kept in this server" in parked
+    assert "Parked tasks lie in this server" in parked
     assert "appendonly yes" in parked
 
 
@@ -200,7 +200,7 @@ def test_the_command(site: Site) -> None:
     said = Command(site.env(PARK))("check")
     assert said.code == 0, said
     assert "server      Valkey " in said.out
-    assert "Warning: Parked tasks are kept in this server" in said.out
+    assert "Warning: Parked tasks lie in this server" in said.out
     assert f"Warning: {FORGETS}" in said.out
     assert said.out.endswith("Workers can use this store; 2 warning(s).\n")
 

@@ -56,11 +56,11 @@ def test_who_holds_and_who_waits(site: Site, semaphore: Command) -> None:
     assert 0 < permit["lease_left"] <= site.lease
     assert [w["task_id"] for w in seen["waiters"]] == [result.id for result in waiting]
     assert [w["task"] for w in seen["waiters"]] == ["hold", "look"]
-    assert [w["where"] for w in seen["waiters"]] == ["held", "held"]
+    assert [w["where"] for w in seen["waiters"]] == ["kept", "kept"]
     assert [w["worker"] for w in seen["waiters"]] == [worker.hostname] * 2
     text = semaphore.says("show", "one", "--timeout", "0")
     assert re.match(r"one: 1 of 1 in use, 2 waiting, the oldest for [\d.]+ s\n", text)
-    assert re.search(rf"\n0 +{waiting[0].id}  - +held +- +1 ", text)
+    assert re.search(rf"\n0 +{waiting[0].id}  - +kept +- +1 ", text)
 
 
 def test_where_waiting_tasks_lie(site: Site) -> None:

@@ -163,7 +163,7 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
     )
     seen = Inspector(store, ask=lambda _: heard).resource("api")
     assert [(w.task_id, w.where, w.worker, w.expected) for w in seen.waiters] == [
-        ("w0", "held", "k1", 2.0),
+        ("w0", "kept", "k1", 2.0),
         ("w1", "parked", None, 4.0),
         ("w2", "calling", None, 6.0),
         ("w3", "in transit", None, None),
@@ -619,7 +619,7 @@ def test_durations(seconds: float | None, shown: str) -> None:
 
 
 def test_purging_ends_all_tasks_that_wait(store: MemoryStore) -> None:
-    """At all keys; those that workers hold in batches, and not those who wait outside tasks."""
+    """At all keys; those that workers keep in batches, and not those who wait outside tasks."""
     told: list[Collection[str]] = []
 
     def revoke(ids: Collection[str]) -> list[str]:

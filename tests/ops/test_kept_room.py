@@ -39,7 +39,7 @@ def test_a_call_that_is_refused_says_it(store: MemoryStore) -> None:
 def test_a_snapshot_shows_it(store: MemoryStore) -> None:
     keep_room(store, Claim("api", None, 3, 2))
     seen = Inspector(store, declared={"api": 3}).resource("api")
-    assert (seen.occupied, seen.kept) == (0, 2)
+    assert (seen.occupied, seen.kept_room) == (0, 2)
     assert tables.resource(seen).startswith(
         "api: 0 of 3 in use, 2 kept for waiting tasks, 0 waiting"
     )
@@ -51,11 +51,11 @@ def test_it_is_summed_up_over_keys(store: MemoryStore) -> None:
         assert isinstance(store.acquire([Claim("export", key, 3)], f"t of {key}"), Permit)
     inspector = Inspector(store)
     (export, *_) = [each for each in inspector.semaphores() if each.semaphore == "export"]
-    assert (export.occupied, export.kept) == (2, 4)
+    assert (export.occupied, export.kept_room) == (2, 4)
     assert "2, 4 kept for waiting tasks" in tables.semaphores(inspector.semaphores())
     keys = inspector.keys("export")
     whole = inspector.resource("export").with_keys(keys)
-    assert (whole.occupied, whole.kept) == (2, 4)
+    assert (whole.occupied, whole.kept_room) == (2, 4)
     said = tables.whole(inspector.resource("export"), keys, 10)
     assert "export: 2 in use, 4 kept for waiting tasks, 0 waiting" in said
     assert said.count("1, 2 kept for waiting tasks") == 2

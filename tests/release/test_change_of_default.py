@@ -53,11 +53,11 @@ def test_five_hundred_wait_meanwhile(
     *,
     ends: str,
 ) -> None:
-    """Those that the older release held are parked by this one; it sends back what this one parked."""
+    """Those that the older release kept are parked by this one; it sends back what this one parked."""
     deployment.start(before, WORKERS, **OLD)
     store.set_limit(0, "two")
     results = [deployment.client.send_task("waits").id for _ in range(MANY)]
-    wait_until(lambda: kinds(store) == {"park": 0, "requeue": MANY}, 60, "all are held")
+    wait_until(lambda: kinds(store) == {"park": 0, "requeue": MANY}, 60, "all are kept")
     deployment.change_all_to(installed)
     wait_until(lambda: kinds(store) == {"park": MANY, "requeue": 0}, 60, "all are parked")
     if ends == "before":

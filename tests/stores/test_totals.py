@@ -35,7 +35,7 @@ def changes(server: RedisServer) -> int:
 
 
 def wait_in_each_way(store: RedisStore, first: int, last: int) -> None:
-    """Let as many waits be parked, held and in transit."""
+    """Let as many waits be parked, kept and in transit."""
     for n in range(first, last):
         park(store, f"p{n}")
         store.acquire(claim(), f"h{n}", Wait(Kind.REQUEUE, session=SESSION))

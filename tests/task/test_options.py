@@ -293,7 +293,7 @@ def test_a_countdown_never_outlives_a_quarter_of_the_visibility_timeout(app: Cel
 def test_without_a_visibility_timeout_half_an_hour_counts(app: Celery) -> None:
     """RabbitMQ ends a worker's channel after this time, and its setting cannot be read."""
     settings = Settings.from_app(app)
-    assert (settings.longest_delay, settings.longest_hold) == (450, 900)
+    assert (settings.longest_delay, settings.longest_keeping) == (450, 900)
 
 
 class Batches(Task):

@@ -73,7 +73,7 @@ def test_the_keeper_of_a_worker_declares_its_limits(app: Celery) -> None:
 def test_a_release_reaches_what_is_kept(
     app: Celery, monkeypatch: pytest.MonkeyPatch, who: str
 ) -> None:
-    """In the worker's main process only: a child has a copy of what is held, and no loop."""
+    """In the worker's main process only: a child has a copy of what is kept, and no loop."""
     limiter, handed, begun = limiter_of(app), HandedOn(granted=frozenset({"b"})), list[Any]()
     limiter.worker.kept = cast("Any", SimpleNamespace(begin_granted=begun.append))
     limiter.handed_on(handed)

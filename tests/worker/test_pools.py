@@ -72,7 +72,7 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "hold"),
+    ("name", "keep"),
     [
         ("hold", True),
         ("late", True),
@@ -80,9 +80,9 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
         pytest.param("hold", False, marks=pytest.mark.variants),
     ],
 )
-def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, hold: bool) -> None:
+def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, keep: bool) -> None:
     """The waiting messages go back to the broker; each runs once, on the next worker."""
-    conf = {"semaphore_hold": hold, "semaphore_requeue_max_delay": 2.0}
+    conf = {"semaphore_keep": keep, "semaphore_requeue_max_delay": 2.0}
     worker = site.start(concurrency=4, conf=conf)
     args = (0.05, "w") if name == "hold" else ("success", "w")
     site.occupy()

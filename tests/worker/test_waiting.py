@@ -109,8 +109,8 @@ def test_what_waits_for_a_dropped_task_does_not_hang(site: Site, valkey: ValkeyS
 
 
 @ways_to_requeue
-def test_wait_timeout(site: Site, *, hold: bool) -> None:
-    site.start(concurrency=2, conf={"semaphore_hold": hold})
+def test_wait_timeout(site: Site, *, keep: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_keep": keep})
     site.occupy()
     result = site.send("impatient", "i")
     wait_until(result.ready, 10, "it gave up")
@@ -122,8 +122,8 @@ def test_wait_timeout(site: Site, *, hold: bool) -> None:
 
 
 @ways_to_requeue
-def test_revoked_while_it_waits(site: Site, *, hold: bool) -> None:
-    site.start(concurrency=2, conf={"semaphore_hold": hold})
+def test_revoked_while_it_waits(site: Site, *, keep: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_keep": keep})
     site.occupy()
     result = site.send("hold", 0, "never")
     wait_until(lambda: site.workers[0].log().count(result.id) >= 2, 10, "it waits")
@@ -136,8 +136,8 @@ def test_revoked_while_it_waits(site: Site, *, hold: bool) -> None:
 
 
 @ways_to_requeue
-def test_expires_while_it_waits(site: Site, *, hold: bool) -> None:
-    site.start(concurrency=2, conf={"semaphore_hold": hold})
+def test_expires_while_it_waits(site: Site, *, keep: bool) -> None:
+    site.start(concurrency=2, conf={"semaphore_keep": keep})
     site.occupy()
     result = site.send("hold", 0, "never", expires=1.5)
     wait_until(result.ready, 15, "it has a state")
@@ -146,8 +146,8 @@ def test_expires_while_it_waits(site: Site, *, hold: bool) -> None:
 
 
 @ways_to_requeue
-def test_unlimited_tasks_pass_by(site: Site, *, hold: bool) -> None:
-    conf = {"semaphore_hold": hold, "semaphore_requeue_max_delay": 2.0}
+def test_unlimited_tasks_pass_by(site: Site, *, keep: bool) -> None:
+    conf = {"semaphore_keep": keep, "semaphore_requeue_max_delay": 2.0}
     site.start(concurrency=2, conf=conf)
     site.occupy()
     waiting = [site.send("hold", 0.0, "w") for _ in range(20)]
@@ -203,11 +203,11 @@ MESSAGES: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
 @ways_to_requeue
 def test_the_message_is_unchanged(
-    broker: str, request: pytest.FixtureRequest, *, hold: bool
+    broker: str, request: pytest.FixtureRequest, *, keep: bool
 ) -> None:
     """The same call, run at once and after it waited, sees the same message, field by field."""
     site: Site = request.getfixturevalue("site" if broker == "redis" else "rabbit_site")
-    conf = {"accept_content": ["json", "pickle"], "semaphore_hold": hold}
+    conf = {"accept_content": ["json", "pickle"], "semaphore_keep": keep}
     env = {"C_FORCE_ROOT": "1"}  # some run tests as root, and Celery then refuses pickle
     worker = site.start(concurrency=4, queues=["celery", "other"], conf=conf, env=env)
     site.client.conf.accept_content = ["json", "pickle"]

@@ -136,7 +136,7 @@ def test_main_process_dies_while_it_puts_a_message_back(
     """Before the broker has it, the old message remains; after, both do, and one of them runs."""
     site = rabbit_site
     site.start(name="other", concurrency=1, queues=["other"])
-    publishes = {"semaphore_hold": False}
+    publishes = {"semaphore_keep": False}
     env = fault(site, tmp_path, f"main: {when}")
     env["FAULT_DELAY_S"] = "0.3"  # in which no other thread may acknowledge the message
     victim = site.start(name="victim", concurrency=1, env=env, conf=publishes)

@@ -119,7 +119,7 @@ class SemaphoreSums:
             (KEYS, {"used": self.used, "saturated": self.saturated, "paused": self.paused}),
             (
                 WAITING,
-                {"parked": self.parked, "held": self.reachable, "in_transit": self.in_transit},
+                {"parked": self.parked, "kept": self.reachable, "in_transit": self.in_transit},
             ),
         ):
             for state, value in by_state.items():

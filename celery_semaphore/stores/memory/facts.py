@@ -6,7 +6,7 @@ from ...core.facts import StoreFacts
 from ..encoding import seconds
 
 ALONE = "This store serves one process only: each worker would have the whole limit. Use redis://... for several."
-LOST = "Parked tasks are kept in this process, and are lost when it ends: use redis://..., or on_saturated='requeue'."
+LOST = "Parked tasks lie in this process, and are lost when it ends: use redis://..., or on_saturated='requeue'."
 
 
 def about(lease: int) -> StoreFacts:

@@ -1,4 +1,4 @@
-"""Let a session name what it holds: docs/maintain/architecture.md, chapter 8."""
+"""Let a session name the waits that it owns: docs/maintain/architecture.md, chapter 8."""
 
 from __future__ import annotations
 

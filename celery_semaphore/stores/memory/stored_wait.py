@@ -31,7 +31,7 @@ class StoredWait:
     ends: float = inf  # when the wait is over without a permit
     ended: bool = False
     session: str = ""  # that asks for its grants; empty: none
-    epoch: int = 0  # in which that session last said that it holds the wait
+    epoch: int = 0  # in which that session last said that it owns the wait
     away: bool = False  # not reachable, or its session did not take a grant up: its message is with the broker
     aside: bool = False  # heavier than the limit in force: it blocks no other
     keeps: int = 0  # how long its place is kept in transit, if longer than a lease

@@ -70,6 +70,6 @@ def _examined(connection: Connection, place: SchemaName, *, parks: bool) -> list
     found_format = format_of(connection, place)
     warnings = format_warnings(FORMAT if found_format is None else found_format)
     if parks and connection.query("SHOW fsync") == [["off"]]:
-        lost = "Parked tasks are kept in this server, and its fsync is off: a crash of its machine loses them."
+        lost = "Parked tasks lie in this server, and its fsync is off: a crash of its machine loses them."
         return [*warnings, lost]
     return warnings

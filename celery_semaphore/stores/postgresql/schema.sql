@@ -86,7 +86,7 @@ CREATE TABLE celery_semaphore.waiter (
     payload bytea, -- its message
     broker text COLLATE "C" NOT NULL DEFAULT '', -- that its message belongs to; empty: any
     session text COLLATE "C" NOT NULL DEFAULT '', -- that asks for its grants; empty: none
-    epoch bigint NOT NULL DEFAULT 0, -- in which that session last said that it holds the wait
+    epoch bigint NOT NULL DEFAULT 0, -- in which that session last said that it owns the wait
     keeps bigint NOT NULL DEFAULT 0 -- how long its place is kept in transit, if longer than a lease
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX ON celery_semaphore.waiter (resource, state, urgency, place, nonce);
@@ -96,7 +96,7 @@ CREATE INDEX ON celery_semaphore.waiter (name) WHERE name <> '';
 CREATE INDEX ON celery_semaphore.waiter (session, nonce) WHERE session <> '' AND state = 'granted';
 
 -- Sessions. A session is awake if it asked within a lease; putting it to sleep deletes its row. A crash may empty this
--- table: then each session asks again and names the waits that it holds.
+-- table: then each session asks again and names the waits that it owns.
 CREATE UNLOGGED TABLE celery_semaphore.session (
     name text COLLATE "C" PRIMARY KEY,
     asked bigint NOT NULL,

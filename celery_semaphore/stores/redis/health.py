@@ -15,7 +15,7 @@ from .errors import passes, said
 from .rights import check_rights, denied
 from .sentinels import NoSuchPrimary
 
-LIES_HERE = "Parked tasks are kept in this server:"
+LIES_HERE = "Parked tasks lie in this server:"
 INSTEAD = "With on_saturated='requeue' waiting tasks stay in the broker."
 SLOTS = "16384"  # of each Redis Cluster
 NEEDS_NONE = "without any password configured"  # in the error of a server that needs no password

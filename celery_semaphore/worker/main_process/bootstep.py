@@ -144,7 +144,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         buffer_refusals(c)
         if c.hub:
             worker.in_loop = partial(_call_in_loop, c, limiter)
-        if limiter.settings.hold:  # else each is published, P1
+        if limiter.settings.keep:  # else each is published, P1
             # A server that is broker and store may have forgotten permits when the connection is there again.
             epoch = self.kept.session.epoch if self.kept is not None else None
             self.kept = worker.kept = KeptMessages(

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..permits.delivery import Delivery
 
 SHOWN = 100  # of each list: one answer must not fill the broker
-HELP = "Show the tasks that have permits, and those that wait in it until they are granted one."
+HELP = (
+    "Show the tasks that have permits, and those that the worker keeps until they are granted one."
+)
 
 
 def add_inspect_command() -> None:

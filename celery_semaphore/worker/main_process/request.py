@@ -493,7 +493,7 @@ class LimitedRequestMixin(EventsMixin):
             self,
             refused.ticket,
             due=now + min(refused.delay, inf if ends_in is None else ends_in),
-            keep_until=self._since + limiter.settings.longest_hold,
+            keep_until=self._since + limiter.settings.longest_keeping,
             expected=now + refused.delay,
         )
         in_line = refused.destination is Destination.IN_LINE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from celery.worker import state
 
-from ...metrics.catalogue import STORE_ERRORS, WORKER_HELD_MESSAGES, WORKER_PROCESSES
+from ...metrics.catalogue import STORE_ERRORS, WORKER_KEPT_MESSAGES, WORKER_PROCESSES
 from ...metrics.figures import Figure
 from ...metrics.measured_store import OPERATIONS, is_on
 from ...metrics.recorder import Recorder
@@ -109,7 +109,7 @@ class WorkerMetrics:
         kept = worker.kept  # the event loop may set it to None
         yield WORKER_PROCESSES, ("busy",), float(busy)
         yield WORKER_PROCESSES, ("idle",), float(size - busy)
-        yield WORKER_HELD_MESSAGES, (), float(0 if kept is None else len(kept))
+        yield WORKER_KEPT_MESSAGES, (), float(0 if kept is None else len(kept))
 
 
 def metrics_of(limiter: Limiter, tasks: Iterable[BoundTask]) -> WorkerMetrics | None:

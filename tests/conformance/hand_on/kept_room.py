@@ -35,7 +35,7 @@ def held_by_session(store: Store, claims: Sequence[Claim], holder: str) -> Ticke
     return held(store, holder, S, claims).ticket
 
 
-WAYS = {"parked": parked, "held": held_by_session, "called": called}
+WAYS = {"parked": parked, "kept": held_by_session, "called": called}
 
 
 def held_before(store: Store, clock: Clock, claims: Sequence[Claim], seconds: float) -> None:

@@ -83,7 +83,7 @@ class KeptRoomOfCalls(Suite):
         assert messages(reaped(store)) == [b"c"]
 
     def test_it_ends_when_the_task_calls_no_more(self, store: Store, clock: Clock) -> None:
-        """Its next acquire has a message, which is parked or held where it is refused."""
+        """Its next acquire has a message, which is parked or kept where it is refused."""
         ticket = call_that_keeps(store, clock)
         assert why(store, PAIR, "call", came_back(ticket, Kind.PARK)) is Reason.SATURATED
         assert kept(store) == [0, 0]

@@ -1,4 +1,4 @@
-"""Test how a session names the waits that it holds, and what the store makes of them."""
+"""Test how a session names the waits that it owns, and what the store makes of them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class SetAside(Suite):
             assert [waiter.ticket for waiter in store.snapshot("api").waiters] == left
 
     def _set_aside(self, store: Store, **how: Any) -> Permit:
-        """Let "b" be held, and too heavy for the limit in force; return the permit that it waits for."""
+        """Let "b" be kept, and too heavy for the limit in force; return the permit that it waits for."""
         store.ask(S)
         permit = admitted(store, claim(2), "a")
         refused(store, claim(2, weight=2), "b", holding(**how))

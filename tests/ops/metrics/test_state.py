@@ -47,7 +47,7 @@ def test_a_pause_leaves_no_capacity() -> None:
         ("permits", "api", "held"): 6,
         ("keys", "api", "used"): 2,
         ("keys", "api", "paused"): 2,
-        ("waiting", "api", "held"): 2,
+        ("waiting", "api", "kept"): 2,
     }
 
 
@@ -72,7 +72,7 @@ def test_keys_of_one_semaphore_are_summed() -> None:
         ("keys", "tenant", "saturated"): 1,
         ("keys", "tenant", "paused"): 1,
         ("waiting", "tenant", "parked"): 3,
-        ("waiting", "tenant", "held"): 2,
+        ("waiting", "tenant", "kept"): 2,
         ("waiting", "tenant", "in_transit"): 1,
         ("idle_while_waiting", "tenant"): 0,
         ("oldest_wait_seconds", "tenant"): 9.0,

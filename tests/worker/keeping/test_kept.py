@@ -37,7 +37,7 @@ SOFT = {"worker_soft_shutdown_timeout": 2.0}
 GREEN = {"EVENTLET_NO_GREENDNS": "yes"}
 COUNTERS = "rabbit_global_counters:overview()."  # of the whole node, messages received, delivered, acknowledged and so on
 # The number is more than one call restores on Redis; a worker that runs nothing shuts down within the seconds.
-MANY_ARE_HELD = pytest.mark.parametrize(
+MANY_ARE_KEPT = pytest.mark.parametrize(
     ("count", "seconds"), [(450, 30.0), pytest.param(5_000, 5.0, marks=pytest.mark.soak)]
 )
 
@@ -92,7 +92,7 @@ def test_it_is_received_and_refused_once(broker: Site, name: str) -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_waiting_costs_the_broker_no_message(site: Site, keep: bool) -> None:
     """By the server's own statistics, while the worker asks the store for the grants; published ones cost some."""
-    worker = site.start(concurrency=2, conf=OFTEN | {"semaphore_hold": keep})
+    worker = site.start(concurrency=2, conf=OFTEN | {"semaphore_keep": keep})
     site.occupy()
     results = [site.send("hold", 0.0, "w") for _ in range(20)]
     wait_until(lambda: all(refusals(worker, each) for each in results), 20, "all are refused")
@@ -186,7 +186,7 @@ def test_no_more_are_kept_beside_it_than_the_limit(broker: Site) -> None:
 
 
 def test_without_keeping_it_is_published_again(broker: Site) -> None:
-    worker = broker.start(concurrency=2, conf=OFTEN | {"semaphore_hold": False})
+    worker = broker.start(concurrency=2, conf=OFTEN | {"semaphore_keep": False})
     held = broker.occupy()
     result = broker.send("hold", 0.0, "w")
     wait_until(lambda: refusals(worker, result) >= 3, 20, "it asked again")
@@ -328,7 +328,7 @@ def test_they_are_given_back_while_other_tasks_run(broker: Site) -> None:
     ran_each_once(broker, "w", results)
 
 
-def held_behind_another(site: Site, count: int) -> tuple[Any, CeleryWorker, list[Any]]:
+def kept_behind_another(site: Site, count: int) -> tuple[Any, CeleryWorker, list[Any]]:
     """Return the store, in which another program has the permit, the worker, and what it keeps."""
     site.lease = 60.0
     store = site.store()
@@ -340,12 +340,12 @@ def held_behind_another(site: Site, count: int) -> tuple[Any, CeleryWorker, list
 
 
 @pytest.mark.parametrize("how", ["warm", "cold"])
-@MANY_ARE_HELD
+@MANY_ARE_KEPT
 def test_the_first_in_line_is_delivered_first(
     site: Site, valkey: ValkeyServer, how: str, count: int, seconds: float
 ) -> None:
     """A newcomer stands behind them."""
-    store, worker, results = held_behind_another(site, count)
+    store, worker, results = kept_behind_another(site, count)
     getattr(worker, how)()
     worker.wait(seconds)
     newcomer = site.send("hold", 0.0, "w")
@@ -357,12 +357,12 @@ def test_the_first_in_line_is_delivered_first(
 
 
 @pytest.mark.rabbitmq
-@MANY_ARE_HELD
+@MANY_ARE_KEPT
 def test_rabbitmq_delivers_the_first_in_line_first(
     rabbit_site: Site, rabbitmq_server: Rabbit, count: int, seconds: float
 ) -> None:
     site = rabbit_site
-    store, worker, results = held_behind_another(site, count)
+    store, worker, results = kept_behind_another(site, count)
     worker.warm()
     worker.wait(seconds)
     store.close()

@@ -819,7 +819,7 @@ def test_only_one_that_stands_in_a_line_waits_for_its_grant(in_line: bool) -> No
     request._keep(pickle.loads(pickle.dumps(Refused(attempt))).attempt)  # noqa: S301 - ours
     (one,) = kept
     assert (one.due == inf, one.wait is not None) == (in_line, in_line)
-    assert one.keep_until == 5.0 + request._limiter.settings.longest_hold, "since its delivery"
+    assert one.keep_until == 5.0 + request._limiter.settings.longest_keeping, "since its delivery"
 
 
 def test_a_place_that_a_sender_wrote_is_ignored() -> None:

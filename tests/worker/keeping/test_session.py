@@ -222,7 +222,7 @@ def test_a_refusal_after_its_grant_was_told_begins_nothing(
 # -- what the store lost sight of
 
 
-def test_a_session_that_slept_names_what_it_holds(worker: Worker, store: MemoryStore) -> None:
+def test_a_session_that_slept_names_what_it_keeps(worker: Worker, store: MemoryStore) -> None:
     worker.keep(worker.refused("b"))
     store.sleep(worker.session.name)
     store.release("a", CLAIMS)  # finds nobody

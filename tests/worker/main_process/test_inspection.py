@@ -1,4 +1,4 @@
-"""What a worker says of the tasks that it holds."""
+"""What a worker says of the tasks with permits and of those that it keeps."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ..conftest import Site
 from .test_parking import ONE, PARK, done, ran_once
 from .test_waiting import published
 
-PUBLISHED: dict[str, Any] = {"semaphore_hold": False}
+PUBLISHED: dict[str, Any] = {"semaphore_keep": False}
 EITHER_WAY = pytest.mark.parametrize("conf", [PUBLISHED, PARK], ids=["requeue", "park"])
 
 
@@ -143,7 +143,7 @@ def cut_off(
     port = int(re.search(r":(\d+)/", site.broker)[1])  # type: ignore[index]
     proxy = start_proxy(port)
     env = {"PUBLISH_BY": at_port(site.broker, proxy.port)} | (env or {})
-    conf = {"semaphore_publish_timeout": timeout, "semaphore_hold": False}
+    conf = {"semaphore_publish_timeout": timeout, "semaphore_keep": False}
     worker = site.start(concurrency=2, env=env, conf=conf, **options)
     proxy.cut()
     return worker, proxy

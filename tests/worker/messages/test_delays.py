@@ -17,7 +17,7 @@ from ..conftest import Site
 
 
 def test_waits_stay_below_the_visibility_timeout(site: Site) -> None:
-    """Or Redis would deliver again what a worker holds, and again, and all of it might run twice."""
+    """Or Redis would deliver again what a worker keeps, and again, and all of it might run twice."""
     visible = {"visibility_timeout": 8, "unacked_restore_interval": 1}
     conf = {"broker_transport_options": visible, "semaphore_requeue_delay": 60}
     worker = site.start(concurrency=4, conf=conf)

@@ -76,7 +76,7 @@ def test_first_come_first_run(
 
 
 def messages(site: Site, request: pytest.FixtureRequest) -> int:
-    """All that the broker has of task messages, those that a worker holds too."""
+    """All that the broker has of task messages, those that a worker keeps too."""
     if site.broker.startswith("redis"):
         valkey: ValkeyServer = request.getfixturevalue("valkey")
         with valkey.client() as broker:
@@ -168,7 +168,7 @@ def test_a_call_has_its_place_among_tasks_without_a_priority(
 
 @valkey_only
 def test_a_store_that_would_lose_them_is_named_once(site: Site) -> None:
-    said = "Parked tasks are kept in this server"
+    said = "Parked tasks lie in this server"
     assert said not in site.start(name="requeues", concurrency=1).log()
     worker = site.start(name="parks", concurrency=2, conf=PARK)
     done([site.send("hold", 0.0, "w") for _ in range(3)])

@@ -157,7 +157,7 @@ def test_persistence_that_is_switched_at_run_time(
         found.decide_again()
         ((level, line),) = said(caplog)
         assert level == logging.WARNING
-        assert line.startswith("waiting tasks are held by workers, not parked in ")
+        assert line.startswith("waiting tasks are kept by workers, not parked in ")
         assert not found.parks(OnSaturated.WAIT, 1)
         assert found.parks(OnSaturated.PARK, 1)
         client.config_set("appendonly", "yes")
@@ -231,7 +231,7 @@ def test_no_store_at_the_start(
     found = watch("pyamqp://nobody.invalid//", server.url)
     assert not found.decision.parks
     ((level, line),) = said(caplog)
-    assert (level, "are held by workers" in line) == (logging.WARNING, True)
+    assert (level, "are kept by workers" in line) == (logging.WARNING, True)
     server.start()
     found.sweep()
     assert found.decision.parks

@@ -15,7 +15,7 @@ from tests.worker.conftest import Site, queued
 def with_slow_publishing(site: Site, valkey: ValkeyServer, proxy: Proxy) -> CeleryWorker:
     """A worker that publishes through the proxy, and all else as always; the permit is taken."""
     url = site.broker.replace(str(valkey.port), str(proxy.port))
-    worker = site.start(concurrency=4, env={"PUBLISH_BY": url}, conf={"semaphore_hold": False})
+    worker = site.start(concurrency=4, env={"PUBLISH_BY": url}, conf={"semaphore_keep": False})
     site.occupy()
     return worker
 

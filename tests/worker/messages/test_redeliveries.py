@@ -90,7 +90,7 @@ def test_a_late_task_that_outlives_the_visibility_timeout_ends(
 def test_a_first_message_that_comes_again_while_it_runs(
     site: Site, valkey: ValkeyServer, workers: int
 ) -> None:
-    """Hold it, in the same worker or another, until the first run has acknowledged it: both have one tag."""
+    """Keep it, in the same worker or another, until the first run has acknowledged it: both have one tag."""
     for n in range(workers):
         site.start(name=f"w{n}", concurrency=3 - workers)
     (long,) = site.occupy(task="hold_late")

@@ -47,7 +47,7 @@ def test_a_replacement_that_is_delivered_again_runs(
 ) -> None:
     """Each page waits for its permit and is published again, so that its copies are known when it has run."""
     site: Site = request.getfixturevalue(broker)
-    site.start(concurrency=2, conf={"semaphore_requeue_max_delay": 0.3, "semaphore_hold": False})
+    site.start(concurrency=2, conf={"semaphore_requeue_max_delay": 0.3, "semaphore_keep": False})
     store = site.store()
     store.set_limit(0, "pages")
     results = {how: site.send("page", how) for how in WAYS}

@@ -14,7 +14,7 @@ from tests.support.process import wait_until
 from ..conftest import Site
 
 QUORUM = {"task_default_queue_type": "quorum", "task_default_exchange_type": "topic"}
-PUBLISHED = {"semaphore_hold": False}
+PUBLISHED = {"semaphore_keep": False}
 DIRECT = QUORUM | {"task_default_exchange_type": "direct"}
 
 
@@ -116,7 +116,7 @@ def test_goes_back_to_its_own_queue_only(
     bind(site, ["first", "second"], exchange, KINDS[kind])
     env = {"QUEUES": json.dumps([["first", "orders", exchange, KEYS[exchange], KINDS[kind]]])}
     worker = site.start(
-        concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4) | {"semaphore_hold": False}
+        concurrency=4, queues=["first"], env=env, conf=waits(1.2, 1.4) | {"semaphore_keep": False}
     )
     orders: dict[str, Any] = {"declare": [Exchange("orders", exchange)], "exchange": "orders"}
     site.occupy(routing_key="order.new", **orders)
@@ -138,7 +138,7 @@ def test_a_message_without_a_way_back_does_not_go_in_circles(site: Site) -> None
     with site.client.connection_for_write() as connection:
         elsewhere.bind(connection.default_channel).declare()
     env = {"QUEUES": json.dumps([["first", "orders", "topic", "order.#", {}]])}
-    conf = {"semaphore_publish_timeout": 1.0, "semaphore_hold": False}
+    conf = {"semaphore_publish_timeout": 1.0, "semaphore_keep": False}
     worker = site.start(concurrency=4, queues=["first"], env=env, conf=conf)
     users = {"declare": [Exchange("orders", "topic")], "exchange": "orders"}
     site.send("hold", 8.0, "held", routing_key="user.new", **users)

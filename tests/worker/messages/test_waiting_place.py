@@ -108,14 +108,14 @@ def test_persistence_is_switched_off_while_tasks_come(
     wait_until(lambda: site.waiting() == 10, 20, "they are parked")
     with server.client() as client:
         client.config_set("appendonly", "no")
-        says(worker, "WARNING", "waiting tasks are held by workers, not parked in", "no AOF")
+        says(worker, "WARNING", "waiting tasks are kept by workers, not parked in", "no AOF")
         after = [site.send("hold", 0.02, "w") for _ in range(10)]
         wait_until(lambda: site.waiting() == 20, 20, "they wait")
         kinds = [waiter.kind.value for waiter in site.store().snapshot("one", 20).waiters]
         assert kinds == ["park"] * 10 + ["requeue"] * 10
         client.config_set("appendonly", "yes")
         wait_until(lambda: worker.log().count("waiting tasks are parked in") == 2, 20, "and back")
-    assert worker.log().count("waiting tasks are held by workers") == 1
+    assert worker.log().count("waiting tasks are kept by workers") == 1
     site.let_go()
     done([*held, *before, *after])
     ran_once(site, "w", before + after, 1)
@@ -160,7 +160,7 @@ def test_two_workers_that_decide_differently(site: Site, start_valkey: StartServ
     keeps = site.start(
         name="keeps", concurrency=2, conf=WAIT, env={"BROKER": forbidding("info", server, 1)}
     )
-    says(keeps, "waiting tasks are held by workers, not parked in")
+    says(keeps, "waiting tasks are kept by workers, not parked in")
     held = site.occupy()
     results = [site.send("hold", 0.02, "w") for _ in range(60)]
     wait_until(lambda: site.waiting() == 60, 20, "they wait")

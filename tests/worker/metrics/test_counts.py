@@ -54,7 +54,7 @@ def test_a_task_that_is_kept_until_it_is_granted(site: Site, watched: StartWatch
     here = watched()
     (held,) = site.occupy()
     waiting = site.send("look")
-    here.wait(1, "worker_held_messages")
+    here.wait(1, "worker_kept_messages")
     seen = here.scraped()
     assert seen.get("refused_total", semaphore="one", task="look", reason="saturated") == 1
     assert seen.get("worker_processes", state="busy") == 1, "a kept message is in no process"
@@ -68,11 +68,11 @@ def test_a_task_that_is_kept_until_it_is_granted(site: Site, watched: StartWatch
     assert seen.get("wait_seconds_count", semaphore="one") == 2
     assert seen.get("take_up_seconds_count", semaphore="one") == 1, "the first was not granted one"
     assert 0 < seen.get("take_up_seconds_sum", semaphore="one") < 5
-    assert seen.get("worker_held_messages") == seen.get("ended_unrun_total") == 0
+    assert seen.get("worker_kept_messages") == seen.get("ended_unrun_total") == 0
 
 
 def test_a_task_that_is_published_again(site: Site, watched: StartWatched) -> None:
-    here = watched({"semaphore_hold": False})
+    here = watched({"semaphore_keep": False})
     (held,) = site.occupy()
     waiting = site.send("look")
     here.wait(1, "put_back_total", semaphore="one", task="look")
@@ -106,7 +106,7 @@ def test_waits_that_end_without_a_run(site: Site, watched: StartWatched) -> None
     ends = [site.send("dropped", "d"), site.send("failing", "f"), site.send("impatient", "i")]
     ends.append(site.send("look", expires=1.5))
     revoked = site.send("hold", 0, "r")
-    here.wait(3, "worker_held_messages")
+    here.wait(3, "worker_kept_messages")
     revoked.revoke()
     done(*ends, revoked)
     here.wait(5, "ended_unrun_total", semaphore="one")
@@ -163,7 +163,7 @@ def test_a_refusal_inside_a_body_is_not_that_of_its_task(site: Site, watched: St
 @valkey_only
 def test_a_copy(site: Site, watched: StartWatched, valkey: ValkeyServer) -> None:
     """As a crash leaves it: a message was published again, and the old one was not acknowledged."""
-    here = watched({"semaphore_hold": False, "semaphore_requeue_delay": 1.0})
+    here = watched({"semaphore_keep": False, "semaphore_requeue_delay": 1.0})
     (held,) = site.occupy()
     waiting = site.send("look")
     with valkey.client() as broker:

@@ -43,7 +43,7 @@ def test_the_same_figures(site: Site, watched: StartWatched) -> None:
     here = watched(app=APP, pool="threads", concurrency=3)
     (held,) = site.occupy()
     tasks = [site.send("dropped", "d"), site.send("failing", "f"), site.send("look")]
-    here.wait(1, "worker_held_messages")
+    here.wait(1, "worker_kept_messages")
     site.let_go()
     done(held, *tasks, *(site.send("call", 0.01) for _ in range(20)))
     here.wait(22, "held_seconds_count")

@@ -194,7 +194,7 @@ def test_waits_that_end_without_a_permit(site: Site) -> None:
 
 
 def test_delivered_again_after_its_end(site: Site) -> None:
-    worker = site.start(concurrency=2, conf=TRACK | {"semaphore_hold": False})
+    worker = site.start(concurrency=2, conf=TRACK | {"semaphore_keep": False})
     failed = site.send("early", "failure", "ended")
     wait_until(lambda: failed.state == "FAILURE", 20, "it failed")
     site.occupy()
@@ -205,7 +205,7 @@ def test_delivered_again_after_its_end(site: Site) -> None:
 
 
 def test_off_by_default(site: Site, valkey: ValkeyServer) -> None:
-    worker = site.start(concurrency=2, conf={"semaphore_hold": False})
+    worker = site.start(concurrency=2, conf={"semaphore_keep": False})
     site.occupy()
     waiting = site.send("hold", 0.0, "quiet")
     wait_until(lambda: worker.log().count(f"[{waiting.id}] waits") >= 2, 20, "it looks again")

@@ -34,8 +34,8 @@ from ..requests import limited
 
 ALL_THREE = {acquired.WAIT_SECONDS, acquired.SEMAPHORE, acquired.ATTEMPTS}
 WAYS: dict[str, dict[str, Any]] = {
-    "held": {},
-    "published": {"semaphore_hold": False},
+    "kept": {},
+    "published": {"semaphore_keep": False},
     "parked": {"semaphore_on_saturated": "park"},
 }
 CLOCKS_S = 0.2  # between the store's clock and this process's
@@ -47,7 +47,7 @@ class Traced:
     def __init__(self, site: Site, path: Path) -> None:
         self.site, self._path = site, path
 
-    def start(self, by: str, way: str = "held", **options: Any) -> Any:
+    def start(self, by: str, way: str = "kept", **options: Any) -> Any:
         env = {"TRACED_FILE": str(self._path), "TRACED_BY": by}
         conf = {"task_track_started": True, **WAYS[way]}
         options = {"concurrency": 2, **options}

@@ -1,4 +1,4 @@
--- E6: put the waits that a session holds back into line, unless another message of them was refused since: rows N1 to
+-- E6: put the waits that a session owns back into line, unless another message of them was refused since: rows N1 to
 -- N4 of docs/maintain/architecture.md. The next reaper hands on.
 --   waits  [{"ticket", "kind", "keeps", "claims", "resources": [...], "limits": [...], "weights": [...]}...]
 -- Return 'waits' or 'elsewhere' for each, in order.

@@ -40,7 +40,7 @@ BEGIN
         WHERE w.session = _session AND w.session <> '' AND w.state = 'granted');
 END $$;
 
--- Return whether a wait has a session that sleeps, or that did not yet say in this epoch that it holds the wait. One of
+-- Return whether a wait has a session that sleeps, or that did not yet say in this epoch that it owns the wait. One of
 -- an earlier epoch may have ended in the moments that the store lost; then no session would take its grant up. In SQL,
 -- so that the planner inlines it: some queries call it for a thousand rows.
 CREATE FUNCTION celery_semaphore.v1_is_out_of_reach(

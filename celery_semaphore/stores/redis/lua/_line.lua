@@ -104,7 +104,7 @@ local function set_aside(at, ticket, most)
 end
 
 -- H11: pass over the waits of sessions without room at the head of the line; return whether there are any. They are
--- read together, for each release does this while a session that holds many has no room.
+-- read together, for each release does this while a session that owns many has no room.
 local function passes_over(at, up_to)
     local left = MOST - (at.passed_over or 0)
     local tickets = left > 0 and call("ZRANGEBYLEX", at.line, after(at), up_to, "LIMIT", 0, left) or {}

@@ -7,7 +7,7 @@ function sessions.is_awake(session)
 end
 
 -- Return whether a wait has no session, so that its message is here, or its session is awake and said in this epoch
--- that it holds the wait. One of an earlier epoch may have ended in the moments that the store lost; then no session
+-- that it owns the wait. One of an earlier epoch may have ended in the moments that the store lost; then no session
 -- would take its grant up.
 function sessions.reach(info)
     return not info.session or info.epoch == epoch and sessions.is_awake(info.session)

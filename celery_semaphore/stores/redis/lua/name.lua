@@ -1,4 +1,4 @@
--- E6: put the waits that a session holds back into line, unless another message of them was refused since: rows N1 to
+-- E6: put the waits that a session owns back into line, unless another message of them was refused since: rows N1 to
 -- N4 of docs/maintain/architecture.md. The next reaper hands on.
 --   arg 1 session, then for each wait: ticket, kind, how long its place is kept in transit, claims as the caller wrote
 --       them, number of resources, and for each: which of the declared ones, limit, weight
