@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 from celery import Celery
@@ -16,7 +16,6 @@ from ..core.breaker import CircuitBreaker
 from ..core.events import Event
 from ..core.lease import LeaseKeeper
 from ..core.names import ProcessName
-from ..core.permit import Claim
 from ..core.releaser import Releaser
 from ..core.store import HandedOn, Outgoing, Store
 from ..metrics.measured_store import is_on, measured
@@ -242,17 +241,12 @@ class Limiter:
         own = measured(store, announce) if is_on(self.settings) else store
         keeper = LeaseKeeper(own, announce, lambda: self.worker.declare(own))  # the sweeper reaps
         releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)
-        ledger = Ledger(keeper, releaser, announce, self.handed_on, self._constant)
+        ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()
         return ProcessState(
             os.getpid(), store, own, breaker, announce, ledger, keeper, releaser, receivers
         )
-
-    def _constant(self, name: str) -> Sequence[Claim]:
-        """Return the claims of each call of this task, if they are the same for all calls."""
-        options = getattr(self._app.tasks.get(name), "semaphore_options", None)
-        return (options and options.constant) or ()
 
     def _forked(self) -> None:
         # Make everything new: a lock that another thread held at the fork would stay locked for ever, and the sockets

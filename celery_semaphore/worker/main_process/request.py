@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from math import inf
@@ -47,7 +47,7 @@ from ...core.events import (
     WaitEndedEvent,
 )
 from ...core.once import Once
-from ...core.permit import Claim, Kind, Reason
+from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ...core.wait_policy import OnSaturated
@@ -180,11 +180,6 @@ class LimitedRequestMixin(EventsMixin):
         """Reject the message, unless it was acknowledged meanwhile."""
         self._returned = requeue
         self._reply.run(partial(self._reject, requeue))
-
-    @property
-    def claims(self) -> Sequence[Claim]:
-        """The claims that its process acquires without a note of them: those that are the same for all calls."""
-        return self.task.semaphore_options.constant or ()
 
     @property
     def ack_is_due(self) -> bool:
