@@ -6,6 +6,7 @@ from .mutant import Group
 
 worker = Group("costs", "celery_semaphore", ".py", ("tests/worker/permits",))
 
+CALLS = "tests/task/test_call_options.py"
 EARLY = "tests/worker/permits/test_early_acks.py"
 
 MUTANTS = [
@@ -15,7 +16,23 @@ MUTANTS = [
         "task/call_options",
         "@lru_cache(maxsize=256)\n",
         "",
-        "tests/task/test_call_options.py::test_a_header_is_compared_once",
+        f"{CALLS}::test_a_header_is_compared_once",
+    ),
+    worker(
+        "a name of any length is compared and kept",
+        "names of headers are short",
+        "task/call_options",
+        " or len(name) > LONGEST_MISSPELT:\n",
+        ":\n",
+        f"{CALLS}::test_a_long_name_is_not_compared_nor_kept",
+    ),
+    worker(
+        "the names of all headers are compared",
+        "only ours are like an option",
+        "task/call_options",
+        "        if not name.startswith(BEGINS) or name in OPTIONS",
+        "        if name in OPTIONS",
+        f"{CALLS}::test_names_of_others_take_no_place_among_those_that_were_compared",
     ),
     worker(
         "no timer reads for an early ack",
