@@ -51,7 +51,7 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
-        self.early_acks = EarlyAcks(self.drain)
+        self.early_acks = EarlyAcks(self._drain_and_wake)
         self._calls = deque[Callable[[], object]]()  # for the event loop
         self._app = app
         self._carry()
@@ -225,7 +225,12 @@ class Limiter:
         """Send the messages that a call of ``reap`` handed on."""
         self.handed_on(HandedOn(outgoing))
 
-    def _drain_beside_the_loop(self) -> None:
+    def _drain_and_wake(self) -> None:
+        """Read the notes; if there was one, have the loop turn, so that it sends the acks that were queued for it.
+
+        This is for other threads, and for the loop's own timers: kombu's hub looks at its queue before these, and then
+        sleeps until the next event.
+        """
         if self.drain():
             self.waker.wake()
 
@@ -240,7 +245,7 @@ class Limiter:
         announce = Announcer()
         own = measured(store, announce) if is_on(self.settings) else store
         keeper = LeaseKeeper(own, announce, lambda: self.worker.declare(own))  # the sweeper reaps
-        releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)
+        releaser = Releaser(own, self._drain_and_wake, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()

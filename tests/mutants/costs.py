@@ -40,7 +40,15 @@ MUTANTS = [
         "worker/main_process/request",
         "        self._limiter.early_acks.expect(self)\n",
         "",
-        f"{EARLY}::test_an_early_ack_is_sent_while_the_task_runs",
+        f"{EARLY}::test_an_early_ack_leaves_the_loop_by_no_other_event",
+    ),
+    worker(
+        "an early ack waits for another event of the loop",
+        "a timer runs in the loop, which need not be woken",
+        "worker/limiter",
+        "EarlyAcks(self._drain_and_wake)",
+        "EarlyAcks(self.drain)",
+        f"{EARLY}::test_an_early_ack_leaves_the_loop_by_no_other_event",
     ),
     worker(
         "the loop has no timer of early acks",

@@ -1,8 +1,8 @@
 """EarlyAcks: acknowledge early without a turn of the event loop for each task.
 
 A turn costs more than the acknowledgement. So the process that got a permit does not wake the loop: while an early ack
-is due, a timer reads the notes, which serves all tasks of that moment. A task that ends before is acknowledged at its
-end, and needs no turn of its own.
+is due, a timer reads the notes, and one more turn sends the acks of all tasks of that moment. A task that ends before
+is acknowledged at its end, and needs no turn of its own.
 
 How it fails: if the worker dies while an ack is due, the broker delivers the message again, as before the permit was
 noted. A timer that Celery dropped with its connection is set again by a later task. Where no timer runs, such as
