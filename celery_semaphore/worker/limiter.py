@@ -155,6 +155,7 @@ class Limiter:
         """
         process, mover = self.process, self.mover
         self.sweeper.stop()
+        self.early_acks.close()
         process.ledger.close(timeout)
         process.receivers.close(timeout)  # last, as the calls before announce events
         mover.flush(flush)

@@ -184,9 +184,10 @@ class LimitedRequestMixin(EventsMixin):
     @property
     def ack_is_due(self) -> bool:
         """Whether the message must be acknowledged as soon as the permit is noted."""
-        if self.task.acks_late or self.acknowledged:
-            return False
-        return self._limiter.process.ledger.has(self.holder)  # its end acknowledges by itself
+        ledger = self._limiter.process.ledger
+        # Its end acknowledges by itself, and the note may find that the message was replied to otherwise.
+        is_awaited = ledger.has(self.holder) and not ledger.holds(self.holder)
+        return is_awaited and not self.task.acks_late
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""

@@ -48,6 +48,11 @@ class EarlyAcks:
         """Set timers in this hub from now on."""
         self._hub = hub
 
+    def close(self) -> None:
+        """Set no timer any more: the hub ends with its worker."""
+        self._hub, self._fires_at = None, 0.0
+        self._due.clear()
+
     def expect(self, request: Acknowledged) -> None:
         """Have the notes read in a moment, in which the task of this request gets its permit."""
         if self._hub is not None and request.ack_is_due:
@@ -55,11 +60,11 @@ class EarlyAcks:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        now = self._clock()
-        if now < self._fires_at + DROPPED_S:
+        now, hub = self._clock(), self._hub
+        if hub is None or now < self._fires_at + DROPPED_S:
             return
         self._fires_at = now + PERIOD_S
-        self._hub.call_later(PERIOD_S, self._read)
+        hub.call_later(PERIOD_S, self._read)
 
     def _read(self) -> None:
         if self._clock() < self._fires_at:

@@ -135,6 +135,35 @@ def test_a_timer_that_comes_late_after_all_adds_none(early: Acks) -> None:
     assert (early.reads, len(early.hub.timers)) == (1, 1)
 
 
+def test_a_closed_one_sets_no_timer(early: Acks) -> None:
+    """Its hub ended with its worker; another worker in this process may have none."""
+    early.acks.expect(Request())
+    early.acks.close()
+    early.hub.fire()
+    early.acks.expect(Request())
+    assert early.hub.timers == []
+
+
+def test_the_next_worker_of_a_process_reads_at_once(early: Acks) -> None:
+    """Whatever timer the last one had set."""
+    early.acks.expect(Request())
+    early.acks.close()
+    hub = Hub(early.clock)
+    early.acks.serve(hub)
+    early.acks.expect(Request())
+    assert len(hub.timers) == 1
+
+
+def test_a_worker_that_ends_closes_them(app: Celery) -> None:
+    request = accepted(app)
+    limiter = limiter_of(app)
+    hub = limiter.early_acks._hub
+    limiter.close(1, flush=1)
+    hub.timers.clear()
+    limiter.early_acks.expect(request)
+    assert hub.timers == []
+
+
 @pytest.mark.parametrize("acks_late", [False, True])
 def test_an_ack_is_due_until_the_permit_is_noted(app: Celery, *, acks_late: bool) -> None:
     request = accepted(app, acks_late=acks_late)
@@ -149,6 +178,17 @@ def test_no_ack_is_due_after_an_end(app: Celery) -> None:
     """A refusal, or a process that died, has its message go elsewhere."""
     request = accepted(app)
     limiter_of(app).process.ledger.refused(request.holder)
+    assert not request.acknowledged
+    assert not request.ack_is_due
+
+
+def test_no_ack_is_due_after_the_note_although_another_reply_was_sent(app: Celery) -> None:
+    """As to a message that was left to the broker, or goes on by another request: nothing more is to be read."""
+    request = accepted(app)
+    request._reply.take()
+    assert request.ack_is_due
+    permit = Permit(request.holder, 1, (), 0.0, 30.0, 1)
+    limiter_of(app).process.ledger.held(PermitAcquiredEvent(permit), 0.0)
     assert not request.acknowledged
     assert not request.ack_is_due
 
