@@ -23,6 +23,7 @@ KEY = "semaphore_key"  # the header of the key that a call gave to apply_async
 WEIGHT = "semaphore_weight"  # of the weight, likewise
 BEGINS = "sem"  # no option and no header of Celery does
 OPTIONS = (KEY, WEIGHT)
+LONGEST_MISSPELT = 2 * len(WEIGHT)  # characters; what is longer is less alike
 SUFFIX_ALIKE = 0.6  # "kye" for "key"; a header of a later release is less alike
 
 
@@ -47,21 +48,19 @@ def refuse_unknown(task: str, options: Iterable[str]) -> None:
 
 def refuse_misspelt(headers: Iterable[str]) -> None:
     """Raise for a header that seems to be a misspelt option: its task would run under the key of all others."""
-    if (name := _misspelt_of(frozenset(headers))) is not None:
-        msg = (
-            f"its message has the header {name}, which is not an option of a call;"
-            f" did you mean {_meant_by(name)}?"
-        )
-        raise SemaphoreError(msg)
+    for name in headers:
+        if not name.startswith(BEGINS) or name in OPTIONS or len(name) > LONGEST_MISSPELT:
+            continue
+        if (meant := _meant_by(name)) is not None:
+            msg = (
+                f"its message has the header {name}, which is not an option of a call;"
+                f" did you mean {meant}?"
+            )
+            raise SemaphoreError(msg)
 
 
-# A comparison takes longer than an acquire, and most deliveries have headers of the same names.
+# A comparison takes longer than an acquire, and each delivery has the same few headers.
 @lru_cache(maxsize=256)
-def _misspelt_of(headers: frozenset[str]) -> str | None:
-    ours = sorted(name for name in headers if name.startswith(BEGINS) and name not in OPTIONS)
-    return next(filter(_meant_by, ours), None)
-
-
 def _meant_by(name: str) -> str | None:
     meant, suffix = nearest(name, OPTIONS), name.partition("_")[2]
     if meant and nearest(suffix, ("key", "weight"), alike=SUFFIX_ALIKE):

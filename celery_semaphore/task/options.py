@@ -81,7 +81,7 @@ class Options:
         )
 
     @cached_property
-    def constant(self) -> tuple[Claim, ...] | None:
+    def _constant(self) -> tuple[Claim, ...] | None:
         """The claims of every call, if they are the same for all calls; else None."""
         if any(limit.depends_on_call for limit in self.limits):
             return None
@@ -92,8 +92,8 @@ class Options:
         self, args: Any, kwargs: Any, key: str | None = None, weight: int | None = None
     ) -> tuple[Claim, ...]:
         """Return the claims of this call; raise ``SemaphoreError`` with the reason if they cannot be made."""
-        if key is None and weight is None and self.constant is not None:
-            return self.constant
+        if key is None and weight is None and self._constant is not None:
+            return self._constant
         try:
             check_options(self.limits, key, weight)
             call = self._call(*self._converted(args, kwargs))

@@ -88,10 +88,6 @@ class TaskOptions(Protocol):
     def limits(self) -> Sequence[Limit]:
         """The limits that each call must observe."""
 
-    @property
-    def constant(self) -> Sequence[Claim] | None:
-        """The claims of every call, if they are the same for all calls."""
-
     def claims(
         self, args: Any, kwargs: Any, key: str | None = None, weight: int | None = None
     ) -> tuple[Claim, ...]:

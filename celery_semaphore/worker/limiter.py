@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 from celery import Celery
@@ -16,7 +16,6 @@ from ..core.breaker import CircuitBreaker
 from ..core.events import Event
 from ..core.lease import LeaseKeeper
 from ..core.names import ProcessName
-from ..core.permit import Claim
 from ..core.releaser import Releaser
 from ..core.store import HandedOn, Outgoing, Store
 from ..metrics.measured_store import is_on, measured
@@ -52,7 +51,7 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
-        self.early_acks = EarlyAcks(self.drain)
+        self.early_acks = EarlyAcks(self._drain_and_wake)
         self._calls = deque[Callable[[], object]]()  # for the event loop
         self._app = app
         self._carry()
@@ -156,6 +155,7 @@ class Limiter:
         """
         process, mover = self.process, self.mover
         self.sweeper.stop()
+        self.early_acks.close()
         process.ledger.close(timeout)
         process.receivers.close(timeout)  # last, as the calls before announce events
         mover.flush(flush)
@@ -226,7 +226,12 @@ class Limiter:
         """Send the messages that a call of ``reap`` handed on."""
         self.handed_on(HandedOn(outgoing))
 
-    def _drain_beside_the_loop(self) -> None:
+    def _drain_and_wake(self) -> None:
+        """Read the notes; if there was one, have the loop turn, so that it sends the acks that were queued for it.
+
+        This is for other threads, and for the loop's own timers: kombu's hub looks at its queue before these, and then
+        sleeps until the next event.
+        """
         if self.drain():
             self.waker.wake()
 
@@ -241,18 +246,13 @@ class Limiter:
         announce = Announcer()
         own = measured(store, announce) if is_on(self.settings) else store
         keeper = LeaseKeeper(own, announce, lambda: self.worker.declare(own))  # the sweeper reaps
-        releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)
-        ledger = Ledger(keeper, releaser, announce, self.handed_on, self._constant)
+        releaser = Releaser(own, self._drain_and_wake, self.handed_on)
+        ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()
         return ProcessState(
             os.getpid(), store, own, breaker, announce, ledger, keeper, releaser, receivers
         )
-
-    def _constant(self, name: str) -> Sequence[Claim]:
-        """Return the claims of each call of this task, if they are the same for all calls."""
-        options = getattr(self._app.tasks.get(name), "semaphore_options", None)
-        return (options and options.constant) or ()
 
     def _forked(self) -> None:
         # Make everything new: a lock that another thread held at the fork would stay locked for ever, and the sockets

@@ -11,7 +11,7 @@ from kombu import Connection
 
 from celery_semaphore import Limit, LimitedTask, SemaphoreError
 from celery_semaphore.core.spelling import nearest
-from celery_semaphore.task.call_options import refuse_misspelt
+from celery_semaphore.task.call_options import LONGEST_MISSPELT, OPTIONS, refuse_misspelt
 from celery_semaphore.worker.messages.header_names import INTERNAL, OF_ONE_WAIT
 
 
@@ -76,6 +76,33 @@ def test_a_header_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         refuse_misspelt(["semaphore_seen_once"])
     assert compared == ["semaphore_seen_once"]
+
+
+def test_names_of_others_take_no_place_among_those_that_were_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sender may give each message a header of its own."""
+    compared = []
+    monkeypatch.setattr(
+        "celery_semaphore.task.call_options.nearest", lambda name, *_, **__: compared.append(name)
+    )
+    for n in range(500):
+        refuse_misspelt(["semaphore_among_others", f"x-{n}"])
+    assert compared == ["semaphore_among_others"]
+
+
+def test_a_long_name_is_not_compared_nor_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No misspelt option is so long, and names of a sender could take any memory."""
+    compared: list[str] = []
+    monkeypatch.setattr(
+        "celery_semaphore.task.call_options.nearest", lambda name, *_, **__: compared.append(name)
+    )
+    refuse_misspelt(["semaphore_weight" * 3, "semaphore_" + "h" * 1_000_000])
+    assert compared == []
+
+
+def test_no_long_name_is_alike() -> None:
+    assert nearest("semaphore_weight" + "x" * (LONGEST_MISSPELT - 15), OPTIONS) is None
 
 
 def test_what_workers_write_is_none_of_them() -> None:

@@ -17,27 +17,18 @@ from tests.support.process import wait_until
 from .conftest import Site
 
 ONE = Claim("one", None, 1)
-BEFORE_THE_PERMIT_IS_NOTED = [
-    *("before asked", "after asked", "after acquire, asked"),
-    *("before acquire", "after acquire"),  # of claims that are not noted before
-]
+BEFORE_THE_PERMIT_IS_NOTED = ["before asked", "after asked", "before acquire", "after acquire"]
 
 
 def fault(site: Site, tmp_path: Path, what: str) -> dict[str, str]:
     # Celery learns of the dead process at its next look, and what it does then is the same.
-    step = what.partition(",")[0]
-    return {"FAULT": step, "FAULT_FILE": str(tmp_path / "struck"), "LOOK_FOR_DEAD": "0.5"}
+    return {"FAULT": what, "FAULT_FILE": str(tmp_path / "struck"), "LOOK_FOR_DEAD": "0.5"}
 
 
-def noting(when: str) -> dict[str, int]:
-    """Options of a call that has its claims noted before the acquire, if the fault is at that note."""
-    return {"semaphore_weight": 1} if "asked" in when else {}
-
-
-def ends_with(state: str, site: Site, tmp_path: Path, name: str, when: str = "") -> None:
+def ends_with(state: str, site: Site, tmp_path: Path, name: str) -> None:
     """Send the task of this name, whose process dies: it ends in this state, and its permit comes back."""
     resource = uuid4().hex
-    result = site.send(name, "success", resource, **noting(when))
+    result = site.send(name, "success", resource)
     wait_until(result.ready, 30, "it has a state")
     assert (tmp_path / "struck").exists()
     assert result.state == state
@@ -55,7 +46,7 @@ def test_child_dies_before_its_permit_is_noted(
     """With early acks the task is delivered again: it had not begun. With late acks Celery decides."""
     site.lease = 60.0
     site.start(concurrency=1, env=fault(site, tmp_path, f"child: {when}"))
-    ends_with(state, site, tmp_path, name, when)
+    ends_with(state, site, tmp_path, name)
 
 
 @pytest.mark.parametrize(("name", "state"), [("early", "FAILURE"), ("late_lost", "SUCCESS")])
@@ -97,7 +88,7 @@ def test_main_process_dies(rabbit_site: Site, tmp_path: Path, name: str, when: s
     site = rabbit_site
     victim = site.start(name="victim", concurrency=1, env=fault(site, tmp_path, f"main: {when}"))
     resource = uuid4().hex
-    result = site.send(name, "success", resource, **noting(when))
+    result = site.send(name, "success", resource)
     wait_until(lambda: not victim.running(), 20, "the victim is dead")
     site.start(name="heir", concurrency=1)
     wait_until(result.ready, 30, "the heir ran it")

@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from math import inf
@@ -47,7 +47,7 @@ from ...core.events import (
     WaitEndedEvent,
 )
 from ...core.once import Once
-from ...core.permit import Claim, Kind, Reason
+from ...core.permit import Kind, Reason
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ...core.wait_policy import OnSaturated
@@ -182,16 +182,12 @@ class LimitedRequestMixin(EventsMixin):
         self._reply.run(partial(self._reject, requeue))
 
     @property
-    def claims(self) -> Sequence[Claim]:
-        """The claims that its process acquires without a note of them: those that are the same for all calls."""
-        return self.task.semaphore_options.constant or ()
-
-    @property
     def ack_is_due(self) -> bool:
         """Whether the message must be acknowledged as soon as the permit is noted."""
-        if self.task.acks_late or self.acknowledged:
-            return False
-        return self._limiter.process.ledger.has(self.holder)  # its end acknowledges by itself
+        ledger = self._limiter.process.ledger
+        # Its end acknowledges by itself, and the note may find that the message was replied to otherwise.
+        is_awaited = ledger.has(self.holder) and not ledger.holds(self.holder)
+        return is_awaited and not self.task.acks_late
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,10 +16,6 @@ class Watcher(Protocol):
     @property
     def task(self) -> BoundTask:
         """The task of the delivery."""
-
-    @property
-    def claims(self) -> Sequence[Claim]:
-        """The claims of which its process notes nothing before it has a permit; empty if it does."""
 
     def permit_held(self, since: float) -> None:
         """Handle the note of a permit, acquired at this monotonic time: the message may be acknowledged."""

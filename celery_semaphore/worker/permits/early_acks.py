@@ -1,8 +1,8 @@
 """EarlyAcks: acknowledge early without a turn of the event loop for each task.
 
 A turn costs more than the acknowledgement. So the process that got a permit does not wake the loop: while an early ack
-is due, a timer reads the notes, which serves all tasks of that moment. A task that ends before is acknowledged at its
-end, and needs no turn of its own.
+is due, a timer reads the notes, and one more turn sends the acks of all tasks of that moment. A task that ends before
+is acknowledged at its end, and needs no turn of its own.
 
 How it fails: if the worker dies while an ack is due, the broker delivers the message again, as before the permit was
 noted. A timer that Celery dropped with its connection is set again by a later task. Where no timer runs, such as
@@ -48,6 +48,11 @@ class EarlyAcks:
         """Set timers in this hub from now on."""
         self._hub = hub
 
+    def close(self) -> None:
+        """Set no timer any more: the hub ends with its worker."""
+        self._hub, self._fires_at = None, 0.0
+        self._due.clear()
+
     def expect(self, request: Acknowledged) -> None:
         """Have the notes read in a moment, in which the task of this request gets its permit."""
         if self._hub is not None and request.ack_is_due:
@@ -55,11 +60,11 @@ class EarlyAcks:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        now = self._clock()
-        if now < self._fires_at + DROPPED_S:
+        now, hub = self._clock(), self._hub
+        if hub is None or now < self._fires_at + DROPPED_S:
             return
         self._fires_at = now + PERIOD_S
-        self._hub.call_later(PERIOD_S, self._read)
+        hub.call_later(PERIOD_S, self._read)
 
     def _read(self) -> None:
         if self._clock() < self._fires_at:

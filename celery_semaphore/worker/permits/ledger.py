@@ -1,9 +1,8 @@
 """Ledger: the permits of one worker, from the note that one will be acquired until its release.
 
-A task with the same claims in each call notes its permit only. How it fails: if a process dies after *asked*, its entry
-stays and is released once the process is gone; without that note the request itself knows the claims that its process
-may have acquired. If the worker dies, the ledger is lost, and the leases expire. A release without an answer is
-repeated until the lease must have expired.
+How it fails: if a process dies after *asked*, its entry stays and is released once the process is gone. If the worker
+dies, the ledger is lost, and the leases expire. A release without an answer is repeated until the lease must have
+expired.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from ...core.releaser import Releaser
 from ...core.store import HandedOn
 from ...task.protocols import BoundTask
 from .delivery import Delivery, Watcher
-from .lately import Lately
 from .process import is_gone
 
 
@@ -37,15 +35,11 @@ class Ledger:
         releaser: Releaser,
         announce: Announcer,
         handed_on: Callable[[HandedOn], None],
-        constant: Callable[[str], Sequence[Claim]] = lambda _: (),
     ) -> None:
-        """Take the claims of a task by its name from ``constant``, if all its calls have the same ones."""
         self._keeper = keeper
         self._releaser = releaser
         self._announce = announce
         self._handed_on = handed_on
-        self._constant = constant
-        self._ended = Lately()  # a note that is entered twice must not begin an entry anew
         self._deliveries: dict[str, Delivery] = {}
         self._watchers: dict[str, Watcher] = {}
 
@@ -64,7 +58,7 @@ class Ledger:
     def held(self, acquired: PermitAcquiredEvent, since: float, pid: int | None = None) -> None:
         """Record a permit, and renew it from now on, while the process that holds it lives."""
         noted = acquired.permit
-        delivery = self._deliveries.get(noted.holder) or self._unasked(noted.holder, acquired.task)
+        delivery = self._deliveries.get(noted.holder)
         if delivery is None:  # already ended
             return
         delivery.since, delivery.name = since, acquired.task
@@ -86,16 +80,6 @@ class Ledger:
                 PermitAcquiredEvent(permit, acquired.task, acquired.waited, acquired.took)
             )
 
-    def _unasked(self, holder: str, task: str) -> Delivery | None:
-        """Return a new entry for a permit of constant claims; None if this delivery has no such ones, or has ended."""
-        if not (constant := tuple(self._constant(task))):
-            return None
-        delivery = self._deliveries.setdefault(holder, Delivery(holder, constant))
-        if holder not in self._ended:
-            return delivery
-        self._deliveries.pop(holder, None)
-        return None
-
     def over(self, holder: str) -> None:
         """Record that the body has ended; its process is about to report the end of the task."""
         if delivery := self._deliveries.get(holder):
@@ -110,8 +94,6 @@ class Ledger:
         """Record that the process has released the permit; it will report the end of the task."""
         if delivery := self._deliveries.get(holder):
             delivery.released = True
-        else:  # it was interrupted before the note of its permit; nothing is left to release at its end
-            self._ended.add(holder)
         self._keeper.discard(holder)
         self._handed_on(handed)
 
@@ -204,15 +186,9 @@ class Ledger:
         watcher.permit_held(delivery.since)
 
     def _taken(self, holder: str) -> Delivery | None:
-        """Forget this delivery and return it; the one of a process that noted nothing has the claims of its request."""
-        may_have_acquired = holder not in self._ended
-        if self.has(holder):
-            self._ended.add(holder)
-        watcher = self._watchers.pop(holder, None)
+        self._watchers.pop(holder, None)
         delivery = self._deliveries.pop(holder, None)
         self._keeper.discard(holder)
-        if delivery is None and may_have_acquired and watcher is not None and watcher.claims:
-            return Delivery(holder, tuple(watcher.claims))
         return delivery
 
     def _give_back(

@@ -1,10 +1,9 @@
 """NotePipe: carry notes from pool processes to the worker's main process, which renews their permits.
 
-A delivery writes up to three notes: *asked* before it asks the store, unless the main process knows the claims by the
-name of the task; *held* once it has a permit; and *released* once its process has released that (*unreleased* if it
-could not). With late acks it writes *over* before the last one, when the body has ended. If the process dies after the
-first note, the main process knows what to release. Each note is one write of at most PIPE_BUF bytes, which POSIX keeps
-whole even if several processes write.
+A delivery writes three notes: *asked* before it asks the store, *held* once it has a permit, and *released* once its
+process has released that (*unreleased* if it could not). With late acks it writes *over* before the last one, when the
+body has ended. If the process dies after the first note, the main process knows what to release. Each note is one write
+of at most PIPE_BUF bytes, which POSIX keeps whole even if several processes write.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .permit_observer import PermitObserver
 CHUNK = 1 << 16  # bytes of one read: all that a pipe can hold, so it ends with a whole note
 STUCK = 1.0  # seconds after which a thread reads notes although another one does
 
-# Each task pays for its notes, so they skip the overhead of json.dumps and json.loads.
+# Each task pays for three notes, so they skip the overhead of json.dumps and json.loads.
 _quoted = json.encoder.encode_basestring_ascii
 _decode = json.JSONDecoder().raw_decode
 
@@ -63,7 +62,6 @@ class NotePipe:
         )
         note = f"{start}{_quoted(acquired.task)}{end}"
         if len(note) >= select.PIPE_BUF:  # the permit matters more than the name that metrics show
-            self.asked(permit.holder, permit.claims)  # else they are found by the name
             note = f'{start}""{end}'
         self._note(note)
 
@@ -167,7 +165,7 @@ def _asked(observer: PermitObserver, holder: str, claims: list[Any]) -> None:
 
 def _held(observer: PermitObserver, holder: str, token: int, epoch: int, *rest: Any) -> None:
     acquired, expires, since, pid, *event = rest
-    # The ledger knows the claims.
+    # The ledger knows the claims from the note before.
     permit = Permit(holder, token, (), acquired, expires, epoch)
     observer.held(PermitAcquiredEvent(permit, *event), since, pid)
 

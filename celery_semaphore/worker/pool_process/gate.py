@@ -1,8 +1,7 @@
 """Acquire the permit of a task, in the process that will run it, before Celery begins the run.
 
 The order makes it safe: note to the main process what will be acquired; acquire it; note the permit; run the body.
-So the main process knows what to release, wherever this process dies. Claims that are the same for all calls of a task
-are not noted before, for its request has them, too.
+So the main process knows what to release, wherever this process dies.
 
 ``tracer.py`` acquires before Celery's tracer. A task that comes another way, such as an eager one, acquires in
 ``before_start``, so that none is unlimited silently.
@@ -133,8 +132,7 @@ def _acquire(
         ) from None
     pending = PendingRelease(headers.holder, claims, headers.message_id)
     task.request.__dict__[PENDING_RELEASE] = pending
-    if limiter.notes is None or claims is not task.semaphore_options.constant or ends is not None:
-        observer.asked(headers.holder, claims)  # else the main process knows what this one asks for
+    observer.asked(headers.holder, claims)
     since = time.monotonic()
     answer = _answered(task, limiter, claims, headers, policy, ends=ends)
     if isinstance(answer, Refusal):

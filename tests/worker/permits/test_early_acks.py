@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from celery import Celery
+from kombu.asynchronous import Hub as Loop
+from kombu.asynchronous.timer import Timer
 
 from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.testing import Clock
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.permits.early_acks import DROPPED_S, LONGEST_S, PERIOD_S, EarlyAcks
+from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
-from tests.support.servers import ValkeyServer
+from tests.support.rabbit import Rabbit
 from tests.worker.conftest import Site
 from tests.worker.requests import limited, request_of
 
@@ -129,6 +135,35 @@ def test_a_timer_that_comes_late_after_all_adds_none(early: Acks) -> None:
     assert (early.reads, len(early.hub.timers)) == (1, 1)
 
 
+def test_a_closed_one_sets_no_timer(early: Acks) -> None:
+    """Its hub ended with its worker; another worker in this process may have none."""
+    early.acks.expect(Request())
+    early.acks.close()
+    early.hub.fire()
+    early.acks.expect(Request())
+    assert early.hub.timers == []
+
+
+def test_the_next_worker_of_a_process_reads_at_once(early: Acks) -> None:
+    """Whatever timer the last one had set."""
+    early.acks.expect(Request())
+    early.acks.close()
+    hub = Hub(early.clock)
+    early.acks.serve(hub)
+    early.acks.expect(Request())
+    assert len(hub.timers) == 1
+
+
+def test_a_worker_that_ends_closes_them(app: Celery) -> None:
+    request = accepted(app)
+    limiter = limiter_of(app)
+    hub = limiter.early_acks._hub
+    limiter.close(1, flush=1)
+    hub.timers.clear()
+    limiter.early_acks.expect(request)
+    assert hub.timers == []
+
+
 @pytest.mark.parametrize("acks_late", [False, True])
 def test_an_ack_is_due_until_the_permit_is_noted(app: Celery, *, acks_late: bool) -> None:
     request = accepted(app, acks_late=acks_late)
@@ -147,6 +182,17 @@ def test_no_ack_is_due_after_an_end(app: Celery) -> None:
     assert not request.ack_is_due
 
 
+def test_no_ack_is_due_after_the_note_although_another_reply_was_sent(app: Celery) -> None:
+    """As to a message that was left to the broker, or goes on by another request: nothing more is to be read."""
+    request = accepted(app)
+    request._reply.take()
+    assert request.ack_is_due
+    permit = Permit(request.holder, 1, (), 0.0, 30.0, 1)
+    limiter_of(app).process.ledger.held(PermitAcquiredEvent(permit), 0.0)
+    assert not request.acknowledged
+    assert not request.ack_is_due
+
+
 def accepted(app: Celery, **options: Any) -> Any:
     """A request that a process has just accepted, in a worker whose timers never fire."""
     hub = Hub(Clock())
@@ -158,11 +204,48 @@ def accepted(app: Celery, **options: Any) -> Any:
     return request
 
 
-def test_an_early_ack_is_sent_while_the_task_runs(site: Site, valkey: ValkeyServer) -> None:
-    """By a timer of the loop: nothing else makes the main process read that the task has its permit."""
-    # A session of held tasks wakes the loop, too, three times in a lease.
-    site.start(concurrency=1, env={"REST_LONG": "1"}, conf={"semaphore_hold": False})
+def test_an_early_ack_leaves_the_loop_by_no_other_event(app: Celery) -> None:
+    """What a timer queues for kombu's loop is called after its next event, or its next timer, and that may be late."""
+    limiter, notes, loop = limiter_of(app), NotePipe(), Loop(timer=Timer(max_interval=10.0))
+    limiter.serve(notes)
+    loop.add_reader(limiter.waker.fileno(), limiter.on_wake)
+    limiter.early_acks.serve(loop)
+    loop.call_repeatedly(5.0, lambda: None)  # as the pool's look for dead processes
+    request, sent = request_of(limited(app)), list[float]()
+    # As Celery's consumer does it.
+    request._on_ack = lambda *_: loop.call_soon(lambda: sent.append(time.monotonic()))
+    permit = Permit(request.holder, 1, (), 0.0, 30.0, 1)
+    begun = time.monotonic()
+    notes.held(PermitAcquiredEvent(permit, "limited"), begun)
+    loop.call_soon(partial(request.on_accepted, os.getpid(), begun))
+    turns = loop.create_loop()
+    while not sent and time.monotonic() < begun + 3:
+        next(turns)
+    loop.close()
+    notes.close()
+    assert sent
+    assert sent[0] - begun < 1
+
+
+@pytest.mark.rabbitmq
+def test_an_early_ack_is_sent_while_the_task_runs(
+    rabbit_site: Site, rabbitmq_server: Rabbit
+) -> None:
+    """By a timer of the loop: nothing else has the main process read of the permit, or turn its loop, for 10 s."""
+    site = rabbit_site
+    site.start(
+        concurrency=1,
+        options=["--without-heartbeat"],
+        env={"REST_LONG": "1", "LOOK_FOR_DEAD": "3600", "SWEEP_ONCE": "1"},
+        # A session of held tasks wakes the loop, too, three times in a lease.
+        conf={"semaphore_hold": False, "broker_heartbeat": 0},
+    )
+    site.send("early", "success", "first").get(20)
+    time.sleep(2)  # what a worker's start has its loop do is over
     site.occupy()
-    with valkey.client() as broker:
-        wait_until(lambda: broker.hlen("unacked") == 0, 10, "its message is acknowledged")
+    wait_until(
+        lambda: rabbitmq_server.messages(site.broker).get("celery") == 0,
+        3,
+        "its message is acknowledged",
+    )
     assert site.inside("held") == 1

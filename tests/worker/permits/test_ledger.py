@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
 
 from celery_semaphore.core.announcer import Announcer
 from celery_semaphore.core.events import Event, PermitAcquiredEvent, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
-from celery_semaphore.core.permit import Claim, MessageId, Permit
+from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.releaser import Releaser
-from celery_semaphore.core.store import HandedOn
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.permits.ledger import Ledger
 from tests.support.failing_store import FailingStore, permit
@@ -105,113 +103,3 @@ def test_what_was_asked_last_is_released() -> None:
     ledger.held(PermitAcquiredEvent(permit), 1.0)
     ledger.asked("a", API)
     assert [each.claims for each in ledger.permits()] == [disk]
-
-
-# -- without a note before the acquire
-
-
-class Watched:
-    """A request whose process notes no claims."""
-
-    task: Any = None
-    claims = API
-
-    def permit_held(self, since: float) -> None: ...
-    def permit_lost(self, reason: str) -> None: ...
-
-
-class Releases(list[tuple[Any, ...]]):
-    """What a ledger has released."""
-
-    def release(self, *release: Any) -> None:
-        self.append(release)
-
-    def after(self, holder: str, then: Any) -> None: ...
-    def when(self, gone: Any, then: Any) -> None:
-        then()  # the process is gone, or its end was reported
-
-
-def unasked() -> tuple[Ledger, Releases]:
-    """A ledger that knows the claims of the task ``call``."""
-    announce, releases = Announcer(), Releases()
-    keeper = LeaseKeeper(FailingStore(), announce)  # type: ignore[arg-type]
-    claims = {"call": API}.get
-    ledger = Ledger(keeper, releases, announce, lambda _: None, lambda name: claims(name, ()))  # type: ignore[arg-type]
-    return ledger, releases
-
-
-def test_a_permit_has_the_claims_that_all_calls_of_its_task_have() -> None:
-    ledger, releases = unasked()
-    ledger.held(PermitAcquiredEvent(permit("a"), "call"), 1.0)
-    assert [each.claims for each in ledger.permits()] == [API]
-    ledger.ended("a")
-    assert releases == [("a", API, None)]
-
-
-def test_a_permit_of_unknown_claims_has_ended() -> None:
-    ledger, _ = unasked()
-    ledger.held(PermitAcquiredEvent(permit("a"), "another"), 1.0)
-    assert not ledger.has("a")
-
-
-def test_what_was_noted_goes_before_what_all_calls_have() -> None:
-    """A19: the wait of the task had other claims."""
-    ledger, releases = unasked()
-    kept = (Claim("api", None, 5, 2),)
-    ledger.watch("a", Watched())
-    ledger.asked("a", kept)
-    ledger.held(PermitAcquiredEvent(permit("a"), "call"), 1.0)
-    assert [each.claims for each in ledger.permits()] == [kept]
-    ledger.ended("a")
-    assert releases == [("a", kept, None)]
-
-
-def test_a_note_that_is_entered_after_the_end_is_of_no_permit() -> None:
-    """As by a signal handler that interrupted the first entry, and ended the task."""
-    ledger, _ = unasked()
-    ledger.held(PermitAcquiredEvent(permit("a"), "call"), 1.0)
-    ledger.ended("a")
-    ledger.held(PermitAcquiredEvent(permit("a"), "call"), 1.0)
-    assert not ledger.has("a")
-
-
-def test_a_process_that_noted_nothing_may_have_acquired() -> None:
-    """It died right after, or the answer of the store was lost."""
-    ledger, releases = unasked()
-    ledger.watch("a", Watched())
-    ledger.ended("a")
-    assert releases == [("a", API, None)]
-
-
-def test_what_its_process_released_is_not_released_again() -> None:
-    """It was interrupted between the answer of the store and the note of its permit."""
-    ledger, releases = unasked()
-    ledger.watch("a", Watched())
-    ledger.released("a", HandedOn())
-    ledger.ended("a")
-    assert releases == []
-
-
-def test_an_end_that_comes_twice_releases_once() -> None:
-    """The second one would say that the task has run, and its redelivery would be taken for a copy."""
-    ledger, releases = unasked()
-    ledger.watch("a", Watched())
-    ledger.ended("a")
-    ledger.ended("a", lambda: True, MessageId("a:0:0"))
-    assert releases == [("a", API, None)]
-
-
-def test_a_task_that_reached_no_process_has_acquired_nothing() -> None:
-    ledger, releases = unasked()
-    ledger.ended("a")
-    assert releases == []
-    ledger.held(PermitAcquiredEvent(permit("a"), "call"), 1.0)
-    assert ledger.holds("a"), "it was accepted later"
-
-
-def test_a_refused_task_has_acquired_nothing() -> None:
-    ledger, releases = unasked()
-    ledger.watch("a", Watched())
-    ledger.refused("a")
-    ledger.ended("a")
-    assert releases == []

@@ -47,9 +47,7 @@ def test_a_note_of_a_permit_arrives_whatever_the_name_of_its_task_is(
     name: str, arrives: bool
 ) -> None:
     found: list[Any] = []
-    observer: Any = SimpleNamespace(
-        asked=lambda *_: None, held=lambda acquired, *_: found.append(acquired)
-    )
+    observer: Any = SimpleNamespace(held=lambda acquired, *_: found.append(acquired))
     pipe = NotePipe()
     try:
         permit = Permit("x" * 36, 1, (), 1.5, 31.5, 7)
@@ -58,21 +56,3 @@ def test_a_note_of_a_permit_arrives_whatever_the_name_of_its_task_is(
     finally:
         pipe.close()
     assert found == [PermitAcquiredEvent(permit, name if arrives else "", 1.25, 0.001)]
-
-
-def test_a_permit_whose_task_has_a_long_name_brings_its_claims() -> None:
-    """The main process cannot find them by the name."""
-    found: list[Any] = []
-    observer: Any = SimpleNamespace(
-        asked=lambda *asked: found.append(asked), held=lambda acquired, *_: found.append(acquired)
-    )
-    pipe, claim = NotePipe(), Claim("api", None, 3)
-    try:
-        permit = Permit("x", 1, (claim,), 1.5, 31.5, 7)
-        pipe.held(PermitAcquiredEvent(permit, "é" * 5000), 2.0)
-        assert pipe.drain(observer)
-    finally:
-        pipe.close()
-    asked, acquired = found
-    assert asked == ("x", [claim])
-    assert acquired.task == ""

@@ -15,11 +15,9 @@ from celery.app import trace
 from celery.app.trace import build_tracer, fast_trace_task
 from celery.exceptions import Reject
 from celery.signals import task_failure, task_postrun, task_prerun
-from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim, OtherClaims
-from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
@@ -27,7 +25,7 @@ from celery_semaphore.worker.messages.header_names import HOLDER, REFUSALS
 from celery_semaphore.worker.permits.note import NotePipe
 from celery_semaphore.worker.pool_process.destination import Destination
 from celery_semaphore.worker.pool_process.postrun import watch_ends
-from tests.worker.requests import limited, message_of
+from tests.worker.requests import limited
 
 ONE = Claim("one", None, 1)
 
@@ -311,57 +309,3 @@ def test_a_task_that_ends_its_process_does(app: Celery) -> None:
     with pytest.raises(SystemExit) as ended:
         run(app, task)
     assert ended.value.code == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "headers", "notes"),
-    [
-        ({}, {}, ["held", "released"]),
-        ({}, {"semaphore_key": "k"}, ["asked", "held", "released"]),
-        ({}, {"semaphore_weight": 1}, ["asked", "held", "released"]),
-        ({"key": lambda: "k"}, {}, ["asked", "held", "released"]),
-    ],
-    ids=["constant", "a key of the call", "a weight of the call", "a key"],
-)
-def test_claims_are_noted_before_the_acquire_unless_all_calls_have_them(
-    app: Celery,
-    monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, Any],
-    headers: dict[str, Any],
-    notes: list[str],
-) -> None:
-    """A call may have a key or a weight of its own."""
-    task, noted = limited(app, **options), list[str]()
-    process, pipe = limiter_of(app).process, limiter_of(app).notes
-    for name in ("asked", "held", "released"):
-        monkeypatch.setattr(process.ledger, name, lambda *_, name=name: noted.append(name))
-    assert run(app, task, **headers)[0] == 0
-    assert pipe is not None
-    pipe.drain(process.ledger)
-    assert noted == notes
-    request = symbol_by_name(task.Request)(message_of(task), app=app, task=task)
-    constant = options.get("key") is None
-    assert request.claims == ((ONE,) if constant else ()), "for a process that noted nothing"
-
-
-def test_claims_that_replace_noted_ones_are_noted(
-    app: Celery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A19 twice: the wait ended between, and another began that could never run; then the task asks for its own."""
-    task, asked = limited(app), list[tuple[Claim, ...]]()
-    process, pipe = limiter_of(app).process, limiter_of(app).notes
-    ticket, acquire = Ticket("x:0", 255, 1), process.store.acquire
-    light, heavy = Claim("one", "light", 1), Claim("one", "heavy", 1, 2)
-    waits = [OtherClaims(ticket, (light,)), OtherClaims(ticket, (heavy,))]
-
-    def answer(*args: Any) -> Any:
-        if waits:
-            raise waits.pop(0)
-        return acquire(*args)
-
-    monkeypatch.setattr(process.store, "acquire", answer)
-    monkeypatch.setattr(process.ledger, "asked", lambda _, claims: asked.append(tuple(claims)))
-    assert run(app, task)[0] == 0
-    assert pipe is not None
-    pipe.drain(process.ledger)
-    assert asked == [(light,), (ONE,)]
