@@ -105,7 +105,7 @@ def test_main_process_dies_while_an_early_ack_is_due(
     """The broker delivers again: no task is lost that had not begun, and one that had runs once more."""
     site = rabbit_site
     env = fault(site, tmp_path, f"main: {when}") | {"REST_LONG": "1", "READ_FOR_NO_ACK": "1"}
-    conf = {**site.conf, "semaphore_hold": False}  # a session wakes the loop, too
+    conf = {**site.conf, "semaphore_keep": False}  # a session wakes the loop, too
     victim = site.start(name="victim", concurrency=1, env=env, conf=conf)
     resource = uuid4().hex
     result = site.send("early", "success", resource)

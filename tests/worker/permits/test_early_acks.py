@@ -238,7 +238,7 @@ def test_an_early_ack_is_sent_while_the_task_runs(
         options=["--without-heartbeat"],
         env={"REST_LONG": "1", "LOOK_FOR_DEAD": "3600", "SWEEP_ONCE": "1"},
         # A session of held tasks wakes the loop, too, three times in a lease.
-        conf={"semaphore_hold": False, "broker_heartbeat": 0},
+        conf={"semaphore_keep": False, "broker_heartbeat": 0},
     )
     site.send("early", "success", "first").get(20)
     time.sleep(2)  # what a worker's start has its loop do is over
