@@ -155,12 +155,10 @@ def test_the_next_worker_of_a_process_reads_at_once(early: Acks) -> None:
 
 
 def test_a_worker_that_ends_closes_them(app: Celery) -> None:
-    request = accepted(app)
-    limiter = limiter_of(app)
-    hub = limiter.early_acks._hub
+    limiter, hub = limiter_of(app), Hub(Clock())
+    limiter.early_acks.serve(hub)
     limiter.close(1, flush=1)
-    hub.timers.clear()
-    limiter.early_acks.expect(request)
+    limiter.early_acks.expect(Request())
     assert hub.timers == []
 
 
