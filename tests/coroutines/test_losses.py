@@ -150,8 +150,8 @@ def test_both_at_once(store: MemoryStore, run: Run[Any]) -> None:
     async def main() -> None:
         task = asyncio.create_task(body())
         await until(lambda: entered)
-        block, _ = entered[0]
-        block._cancellation._cancel()
+        block, permit = entered[0]
+        block._cancellation._cancel(permit)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -196,9 +196,9 @@ def test_a_body_that_ended_before_it_was_told(store: MemoryStore) -> None:
         task = asyncio.current_task()
         assert task is not None
         block = api.permit()
-        await block.__aenter__()
+        permit = await block.__aenter__()
         assert block._cancellation is not None
-        block._cancellation._cancel()
+        block._cancellation._cancel(permit)
         with suppress(PermitLost):  # 3.11 and 3.12 deliver it; later ones take it back
             await block.__aexit__(None, None, None)
         assert task.cancelling() == 0
@@ -227,10 +227,10 @@ def test_a_loss_after_the_block_cancels_nothing(store: MemoryStore) -> None:
 
     async def main() -> None:
         block = api.permit()
-        async with block:
+        async with block as permit:
             cancellation = block._cancellation
         assert cancellation is not None
-        cancellation._cancel()
+        cancellation._cancel(permit)
         await asyncio.sleep(0)
 
     run_in("asyncio")(main())
