@@ -82,7 +82,7 @@ class AsyncPermitBlock:
         cancellation = self._cancellation
         is_own = cancellation is not None and cancellation.leave()
         if isinstance(error, GeneratorExit) or not is_in_event_loop():
-            # The coroutine is closed, and can await nothing; perhaps in a forked child, whose permit it is not.
+            # The coroutine is closed, and can await nothing. A forked child leaves the permit to its parent.
             if self._process == os.getpid():
                 self._semaphore._release_later(permit)  # noqa: SLF001
             return

@@ -194,10 +194,10 @@ class AsyncSemaphore(SemaphoreBase):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Leave a block whose task has ended, if there is one: else its permit would be renewed for ever.
+        """Leave a block that outlived its task, if there is one: else its permit would be renewed for ever.
 
-        An async generator that is not run to its end is closed in another task, and a coroutine whose loop is closed
-        in none.
+        An async generator that is not run to its end is closed in another task. After the end of its loop a coroutine
+        is closed in none.
         """
         for each in self._blocks.valuerefs():
             block = each()
@@ -214,9 +214,8 @@ class AsyncSemaphore(SemaphoreBase):
         if isasyncgenfunction(function):
             if self._on_lost == CANCEL:
                 msg = (
-                    'on_lost="cancel" cancels a task, and an async generator is none: while it is suspended its permit'
-                    f" may be lost in the middle of whatever its caller does. Use a function for on_lost with"
-                    f" {function!r}, or hold the permit in the caller."
+                    'on_lost="cancel" cancels a task, and an async generator has none of its own: it would be whatever'
+                    f" its caller does. Give on_lost a function for {function!r}, or hold the permit in the caller."
                 )
                 raise ConfigurationError(msg)
 

@@ -81,7 +81,7 @@ class LoopCalls:
             self._threads.append(_CallThread(self))
         for thread in self._threads.copy():
             try:
-                thread.start()  # also one whose start was interrupted
+                thread.start()  # also again, if it was interrupted
             except RuntimeError:
                 self._threads.remove(thread)
                 if not self._threads:
