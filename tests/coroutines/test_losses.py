@@ -284,10 +284,9 @@ def test_a_block_that_another_task_leaves(store: MemoryStore) -> None:
         blocks = [api.permit(), api.permit()]
 
         async def enter() -> None:
-            for block in blocks:
-                permit = await block.__aenter__()
+            for block, permit in [(each, await each.__aenter__()) for each in blocks]:
                 assert block._cancellation is not None
-                asyncio.get_running_loop().call_soon(block._cancellation._cancel, permit)
+                block._cancellation._cancel(permit)
             await asyncio.sleep(SOON)
 
         entering = asyncio.create_task(enter())
