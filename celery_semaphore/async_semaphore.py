@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import isasyncgenfunction
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from .async_permit_block import AsyncPermitBlock
@@ -179,7 +179,8 @@ class AsyncSemaphore(SemaphoreBase):
         pairs = _entered.get()
         mine = next((pair for pair in reversed(pairs) if pair[0] is self and pair[1].is_held), None)
         if mine is None:
-            await self._leave_an_abandoned_block(kind, error, at)
+            if (abandoned := self._abandoned()) is not None:
+                await abandoned.__aexit__(kind, error, at)
             msg = (
                 "an AsyncSemaphore is left in the task in which it was entered:"
                 " use `async with semaphore.permit()`, or acquire() and release()"
@@ -188,22 +189,23 @@ class AsyncSemaphore(SemaphoreBase):
         _entered.set(tuple(pair for pair in pairs if pair is not mine))
         await mine[1].__aexit__(kind, error, at)
 
-    async def _leave_an_abandoned_block(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        """Leave a block that outlived its task, if there is one: else its permit would be renewed for ever.
+    def _abandoned(self) -> AsyncPermitBlock | None:
+        """Return a block that outlived its task, if there is one: else its permit would be renewed for ever.
 
         An async generator that is not run to its end is closed in another task. After the end of its loop a coroutine
         is closed in none.
         """
-        for each in self._blocks.valuerefs():
-            block = each()
-            if block is not None and block.is_abandoned():
-                await block.__aexit__(kind, error, at)
-                return
+        blocks = [each() for each in self._blocks.valuerefs()]
+        return next((each for each in blocks if each is not None and each.is_abandoned()), None)
+
+    if not TYPE_CHECKING:  # else a type checker would let `with` pass
+
+        def __enter__(self) -> Permit:
+            msg = "an AsyncSemaphore is entered with `async with`; for `with`, use Semaphore with the same arguments"
+            raise SemaphoreError(msg)
+
+        def __exit__(self, *_: object) -> None:
+            """Do nothing: ``with`` never enters."""
 
     def __call__(self, function: F) -> F:
         """Decorate an async function, or an async generator function: each call of it holds a permit.

@@ -71,7 +71,7 @@ def test_a_closed_loop_takes_no_turn(store: MemoryStore) -> None:
     soon_nothing_is_left(store)
 
 
-@pytest.mark.parametrize("last", ["awaits", "raises"])
+@pytest.mark.parametrize("last", ["awaits", "raises", "is a generator"])
 def test_a_body_that_does_more_while_it_is_closed(
     last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,17 @@ def test_a_body_that_does_more_while_it_is_closed(
                     raise LookupError
                 await asyncio.sleep(0)
 
-    closed_with(body, "asyncio", lambda: occupied(store))
+    @api
+    async def items() -> AsyncIterator[int]:
+        await asyncio.sleep(99)
+        yield 1
+
+    async def iterate() -> None:
+        async for _ in items():
+            pass
+
+    ended = iterate if last == "is a generator" else body
+    closed_with(ended, "asyncio", lambda: occupied(store))
     gc.collect()
     soon_nothing_is_left(store, 6.0)
 

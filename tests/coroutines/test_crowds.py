@@ -17,10 +17,12 @@ import anyio
 import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore, SemaphoreTimeout
+from celery_semaphore.core.loop_calls import loop_calls_of
 from celery_semaphore.core.permit import Claim, Permit
 from tests.conftest import StartServer
 from tests.support.calling import SOON
 from tests.support.counter import Counter
+from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
 from .conftest import OpenStore
@@ -256,6 +258,8 @@ def test_a_loop_that_is_closed_while_it_acquires(valkey: ValkeyServer, they: str
 
     loop.run_until_complete(main())
     loop.close()
+    calls = loop_calls_of(api._store)
+    wait_until(lambda: not calls._left, SOON, "their calls have ended, and keep them no more")
     gc.collect()
     here.release(permit)
     soon_nothing_is_left(api._store)

@@ -200,8 +200,16 @@ def test_a_release(checked: MemoryStore, moment: str) -> None:
     soon_nothing_is_left(store)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("form", ["with", "permit", "decorator", "generator"])
+# With its loop asyncio closes no generator that awaits: its lease ends it, see test_closed_loops.
+BLOCKS = [
+    (form, moment)
+    for form in ("with", "permit", "decorator", "generator")
+    for moment in MOMENTS
+    if (form, moment) != ("generator", "closed later")
+]
+
+
+@pytest.mark.parametrize(("form", "moment"), BLOCKS)
 def test_a_block(checked: MemoryStore, form: str, moment: str) -> None:
     store = checked
     api, inside = AsyncSemaphore("api", 1, store=store), list[int]()

@@ -400,8 +400,8 @@ MUTANTS = [
         "a block that is left in another context is not left",
         "the error says so",
         "async_semaphore",
-        "            await self._leave_an_abandoned_block(kind, error, at)\n",
-        "",
+        "                await abandoned.__aexit__(kind, error, at)\n",
+        "                pass\n",
         f"{CLOSED}::test_a_generator_that_is_not_run_to_its_end",
     ),
     coroutines(
