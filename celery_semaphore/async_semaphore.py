@@ -9,16 +9,19 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import isasyncgenfunction
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from weakref import WeakValueDictionary
 
+from .async_permit_block import AsyncPermitBlock
 from .core.acquisition import Run
+from .core.event_loop import check_loop
 from .core.held_permits import OnLost, held_permits_in
 from .core.loop_calls import loop_calls_of
 from .core.loop_waiter import LoopWaiter
 from .core.permit import Held, Permit
 from .core.store import Release, Store
-from .errors import ConfigurationError, PermitLost, SemaphoreError
-from .loop_losses import LossCallback, LossCancellation
+from .errors import ConfigurationError, SemaphoreError, SemaphoreTimeout
+from .loop_losses import LossCallback
 from .semaphore_base import SemaphoreBase, check_renewed, not_held
 from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit, seconds
 from .stores.options import StoreOptions
@@ -65,6 +68,8 @@ class AsyncSemaphore(SemaphoreBase):
             timeout=timeout,
         )
         self._on_lost = on_lost
+        # Those of `async with semaphore`, by holder. The keeper holds them, for as long as it renews their permits.
+        self._blocks = WeakValueDictionary[str, AsyncPermitBlock]()
 
     async def acquire(self, timeout: float | None = None) -> Permit:  # noqa: ASYNC109 - of its place in line
         """Wait in line for a permit; ``timeout`` overrides the semaphore's own, and with 0 it asks once.
@@ -74,7 +79,7 @@ class AsyncSemaphore(SemaphoreBase):
         if self._on_lost == CANCEL:
             msg = 'on_lost="cancel" cancels the body of a block, and acquire() has none: use `async with`.'
             raise ConfigurationError(msg)
-        return await self._acquire(self._length(timeout), self._callback())
+        return await self._acquire(self._length(timeout), self._callback(), None)
 
     async def release(self, permit: Permit) -> None:
         """Release a permit, if this process holds it; what comes after the await sees it free.
@@ -82,7 +87,7 @@ class AsyncSemaphore(SemaphoreBase):
         If it is cancelled the permit is released all the same. While the store is away, a thread retries for one lease.
         """
         check_permit("release", permit)
-        _check_loop()
+        check_loop()
         if not held_permits_in(self._store).take(permit.holder):
             return
         try:
@@ -122,14 +127,16 @@ class AsyncSemaphore(SemaphoreBase):
         return self._timeout if timeout is None else seconds(timeout)
 
     def _callback(self) -> LossCallback | None:
-        return LossCallback(self._on_lost) if callable(self._on_lost) and _check_loop() else None
+        return LossCallback(self._on_lost) if callable(self._on_lost) and check_loop() else None
 
     async def _called(self, call: Callable[[], object]) -> Any:
-        _check_loop()
+        check_loop()
         return await loop_calls_of(self._store).make(Run(call))
 
-    async def _acquire(self, lasts: float, tell_lost: OnLost | None) -> Permit:
-        _check_loop()
+    async def _acquire(
+        self, lasts: float, tell_lost: OnLost | None, gone: Callable[[], bool] | None
+    ) -> Permit:
+        check_loop()
         held_permits = held_permits_in(self._store)
         waiter = LoopWaiter(
             self._store,
@@ -141,11 +148,14 @@ class AsyncSemaphore(SemaphoreBase):
         try:
             permit, since = await waiter.acquire()
             # Not before its answer was read: a permit that no coroutine takes is not renewed.
-            held_permits.add(permit, since, tell_lost)
+            held_permits.add(permit, since, tell_lost, gone)
             return permit  # noqa: TRY300 - inside, as a thread may not start
-        except BaseException:
+        except BaseException as error:
             held_permits.take(waiter.holder)
-            waiter.give_up()
+            if isinstance(error, SemaphoreTimeout):
+                await waiter.leave()  # or the next acquire would still find it in line
+            else:
+                waiter.give_up()
             raise
 
     def _release_later(self, permit: Permit) -> None:
@@ -156,6 +166,7 @@ class AsyncSemaphore(SemaphoreBase):
     async def __aenter__(self) -> Permit:
         block = self.permit()
         permit = await block.__aenter__()
+        self._blocks[permit.holder] = block
         _entered.set((*_entered.get(), (self, block)))
         return permit
 
@@ -166,8 +177,10 @@ class AsyncSemaphore(SemaphoreBase):
         at: TracebackType | None,
     ) -> None:
         pairs = _entered.get()
-        mine = next((pair for pair in reversed(pairs) if pair[0] is self), None)
+        mine = next((pair for pair in reversed(pairs) if pair[0] is self and pair[1].is_held), None)
         if mine is None:
+            if (abandoned := self._abandoned()) is not None:
+                await abandoned.__aexit__(kind, error, at)
             msg = (
                 "an AsyncSemaphore is left in the task in which it was entered:"
                 " use `async with semaphore.permit()`, or acquire() and release()"
@@ -176,6 +189,24 @@ class AsyncSemaphore(SemaphoreBase):
         _entered.set(tuple(pair for pair in pairs if pair is not mine))
         await mine[1].__aexit__(kind, error, at)
 
+    def _abandoned(self) -> AsyncPermitBlock | None:
+        """Return a block that outlived its task, if there is one: else its permit would be renewed for ever.
+
+        An async generator that is not run to its end is closed in another task. After the end of its loop a coroutine
+        is closed in none.
+        """
+        blocks = [each() for each in self._blocks.valuerefs()]
+        return next((each for each in blocks if each is not None and each.is_abandoned()), None)
+
+    if not TYPE_CHECKING:  # else a type checker would let `with` pass
+
+        def __enter__(self) -> Permit:
+            msg = "an AsyncSemaphore is entered with `async with`; for `with`, use Semaphore with the same arguments"
+            raise SemaphoreError(msg)
+
+        def __exit__(self, *_: object) -> None:
+            """Do nothing: ``with`` never enters."""
+
     def __call__(self, function: F) -> F:
         """Decorate an async function, or an async generator function: each call of it holds a permit.
 
@@ -183,6 +214,12 @@ class AsyncSemaphore(SemaphoreBase):
         """
         check_async_function(function)
         if isasyncgenfunction(function):
+            if self._on_lost == CANCEL:
+                msg = (
+                    'on_lost="cancel" cancels a task, and an async generator has none of its own: it would be whatever'
+                    f" its caller does. Give on_lost a function for {function!r}, or hold the permit in the caller."
+                )
+                raise ConfigurationError(msg)
 
             @wraps(function)
             async def limited(*args: Any, **kwargs: Any) -> Any:
@@ -205,72 +242,7 @@ class AsyncSemaphore(SemaphoreBase):
         return limited  # type: ignore[return-value]
 
 
-class AsyncPermitBlock:
-    """Holds a permit for an ``async with`` block of its own: see ``AsyncSemaphore.permit``."""
-
-    def __init__(self, semaphore: AsyncSemaphore, timeout: float) -> None:
-        self._semaphore = semaphore
-        self._timeout = timeout
-        self._is_entered = False  # or is about to be: two tasks must not share it
-        self._permit: Permit | None = None
-        self._cancellation: LossCancellation | None = None
-
-    async def __aenter__(self) -> Permit:
-        if self._is_entered:
-            msg = "this block is entered already: call permit() once for each"
-            raise RuntimeError(msg)
-        _check_loop()
-        self._is_entered = True
-        try:
-            self._permit = permit = await self._acquired()
-        finally:
-            self._is_entered = self._permit is not None
-        return permit
-
-    async def _acquired(self) -> Permit:
-        semaphore = self._semaphore
-        cancels = semaphore._on_lost == CANCEL  # noqa: SLF001 - its own, as those below
-        self._cancellation = LossCancellation() if cancels else None
-        tell_lost = self._cancellation or semaphore._callback()  # noqa: SLF001
-        return await semaphore._acquire(self._timeout, tell_lost)  # noqa: SLF001
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        permit, self._permit, self._is_entered = self._permit, None, False
-        if permit is None:
-            msg = "this block is not entered"
-            raise RuntimeError(msg)
-        cancellation = self._cancellation
-        is_own = cancellation is not None and cancellation.leave()
-        if isinstance(error, GeneratorExit):  # nothing can be awaited in a coroutine that is closed
-            self._semaphore._release_later(permit)  # noqa: SLF001
-            return
-        try:
-            await self._semaphore.release(permit)
-        except asyncio.CancelledError as late:  # the body had ended when it was cancelled
-            if cancellation is None or not (is_own and cancellation.is_alone):
-                raise
-            error = late
-        if is_own and isinstance(error, asyncio.CancelledError):
-            msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
-            raise PermitLost(msg) from error
-
-
 # Each asyncio task has its own, so that each releases the permit that it entered with.
 _entered: ContextVar[tuple[tuple[AsyncSemaphore, AsyncPermitBlock], ...]] = ContextVar(
     "async_entered", default=()
 )
-
-
-def _check_loop() -> bool:
-    """Raise where no event loop of asyncio runs."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        msg = "AsyncSemaphore waits in an asyncio loop, and none runs here"
-        raise SemaphoreError(msg) from None
-    return True

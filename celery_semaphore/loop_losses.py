@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import weakref
 from contextlib import suppress
+from typing import Any
 
 from .core.held_permits import OnLost
 from .core.permit import Permit
@@ -52,24 +54,48 @@ class LossCancellation:
         if task is None:
             msg = 'on_lost="cancel" cancels a task, and this is none'
             raise RuntimeError(msg)
-        self._task = task
+        # Weakly: once its loop is closed, only the garbage collector ends it.
+        self._task = weakref.ref(task)
         self._before = task.cancelling()
-        self._cancelled = self._left = False
+        self._lost = self._cancelled = self._left = False
 
-    def __call__(self, _: Permit) -> None:
+    def __call__(self, permit: Permit) -> None:
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._cancel)
+            self._loop.call_soon_threadsafe(self._cancel, permit)
 
     def leave(self) -> bool:
         """Cancel no more; return whether a cancellation that is on its way, or arrived, is this one alone."""
         self._left = True
-        return self._cancelled and self._task.uncancel() <= self._before
+        task = self._own_task()
+        return task is not None and self._cancelled and task.uncancel() <= self._before
 
     @property
     def is_alone(self) -> bool:
         """Whether no cancellation came from outside since the block was entered."""
-        return self._task.cancelling() <= self._before
+        task = self._own_task()
+        return task is not None and task.cancelling() <= self._before
 
-    def _cancel(self) -> None:
-        if not self._left:
-            self._cancelled = self._task.cancel()
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the permit was lost, but the task that leaves the block was not cancelled."""
+        return self._lost and not (self._cancelled and self._own_task() is not None)
+
+    def _own_task(self) -> asyncio.Task[Any] | None:
+        """Return the task that entered the block, if it is the one that runs."""
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop runs: the body is closed
+            return None
+        return task if task is self._task() else None
+
+    def _cancel(self, permit: Permit) -> None:
+        if self._left or self._lost:  # it may be told twice
+            return
+        self._lost = True
+        task = self._task()
+        self._cancelled = task is not None and task.cancel()
+        if not self._cancelled:
+            logger.error(
+                "%s: its body is not cancelled, as the task that entered the block has ended",
+                permit.holder,
+            )

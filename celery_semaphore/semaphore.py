@@ -240,17 +240,20 @@ class PermitBlock:
         self._semaphore = semaphore
         self._timeout = timeout
         self._permit: Permit | None = None
+        self._is_entering = False  # two threads must not share it
 
     def __enter__(self) -> Permit:
-        if self._permit is not None:
+        if self._is_entering or self._permit is not None:
             msg = "this block is entered already: call permit() once for each"
             raise RuntimeError(msg)
         waiter = self._semaphore._waiter(self._timeout)  # noqa: SLF001 - its own, as those below
         try:
+            self._is_entering = True
             self._permit = permit = self._semaphore._acquire(waiter)  # noqa: SLF001
+            self._is_entering = False
             return permit  # noqa: TRY300 - inside, as a handler may raise before it
         except BaseException:
-            self._permit = None
+            self._permit, self._is_entering = None, False
             self._semaphore._give_up(waiter)  # noqa: SLF001
             raise
 

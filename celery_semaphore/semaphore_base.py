@@ -10,7 +10,7 @@ from .core.permit import Claim, Permit, Refusal, Renewal, Renewals, Snapshot
 from .core.seconds import lease_of
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
-from .semaphore_checks import check, check_app, seconds, unknown_limit
+from .semaphore_checks import check, check_app, check_url, seconds, unknown_limit
 from .settings import Settings
 from .stores import store_from_url
 from .stores.options import StoreOptions
@@ -45,6 +45,8 @@ class SemaphoreBase:
             raise ConfigurationError(msg)
         if app is not None:
             check_app(app, prefix, lease)
+        if url is not None:
+            check_url(url)
         lease_of(lease)
         check(name, limit, key, weight)
         self._claim = Claim(name, key, limit, weight)

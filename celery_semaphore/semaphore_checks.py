@@ -39,8 +39,8 @@ def check_async_function(function: object) -> None:
     """Raise for what is no async function and no async generator function: nothing of it would be awaited."""
     if not _is_async(function):
         msg = (
-            f"AsyncSemaphore decorates async functions, not {function!r}: Semaphore decorates others. A class with an"
-            " async method has it decorated there."
+            f"AsyncSemaphore decorates async functions, not {function!r}: Semaphore decorates others, but no generators."
+            " A class with an async method has it decorated there."
         )
         raise ConfigurationError(msg)
 
@@ -56,6 +56,13 @@ def check_on_lost(on_lost: object) -> None:
             f"on_lost={on_lost!r} must be a function of the permit, an async one, or {CANCEL!r}, which cancels the"
             " body of the block."
         )
+        raise ConfigurationError(msg)
+
+
+def check_url(url: object) -> None:
+    """Raise for a client, for example, in place of its URL."""
+    if not isinstance(url, str):
+        msg = f"url={url!r} must be the URL of a store, for example 'redis://localhost:6379/0'."
         raise ConfigurationError(msg)
 
 

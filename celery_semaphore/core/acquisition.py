@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ class Acquisition:
         self._ready = ready
         self._on_answer = on_answer
         self._releases = holder is None
+        self._process = os.getpid()
         self._longest_pause = longest_pause
         self._notice = notice
         self._deadline = time.monotonic() + timeout
@@ -127,10 +129,11 @@ class Acquisition:
         """Return what to release if the acquire is given up: what it may hold, then its place in line.
 
         The holder is the first, as an acquire that is still on its way then finds it released (R4, A7), and cannot
-        stand in line again by the ticket.
+        stand in line again by the ticket. A forked child, where the collector closes what its parent waits with,
+        releases nothing.
         """
         names: list[str | Ticket] = []
-        if not self._releases:
+        if not self._releases or self._process != os.getpid():
             return names
         if self._unanswered or self._asked is not None:
             names.append(self._holder)
@@ -195,7 +198,11 @@ class Acquisition:
         self._holder = new_name()
 
     def _told(self, answer: Refusal | StoreUnavailable) -> Generator[Step, Any, None]:
-        if self._on_answer is not None:
+        if self._on_answer is None:
+            return
+        if isinstance(answer, StoreUnavailable):
+            self._on_answer(answer)  # here: while the store is away, no call of a loop is made
+        else:
             yield Run(partial(self._on_answer, answer))
 
     def _refused(self, refusal: Refusal) -> float:

@@ -72,7 +72,7 @@ class Asker:
                 self._thread = BackgroundThread(
                     "celery-semaphore-grants", self._ask_then_pause, self._is_idle
                 )
-                self._thread.start()
+            self._thread.start()
         return waiting
 
     def discard(self, wait: HeldWait) -> None:

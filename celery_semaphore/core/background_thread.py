@@ -34,17 +34,16 @@ class BackgroundThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; once is enough. Raise ``RuntimeError`` where none can be started, as the process ends."""
-        if self._thread is None:
+        """Start the thread; once is enough. Raise ``RuntimeError`` where none can be started, as the process ends.
+
+        If it was interrupted by an error, the next call makes up for it.
+        """
+        if self._thread is None or self._thread.ident is None:
             if sys.is_finalizing():  # no thread begins then, and its starter would wait for ever
                 msg = "this process ends"
                 raise RuntimeError(msg)
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError:  # the next call may start it
-                self._thread = None
-                raise
+            self._thread.start()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end, for ``timeout`` seconds at most, and return whether the thread does not run.
@@ -60,11 +59,16 @@ class BackgroundThread:
         return not thread.is_alive()
 
     def _run(self) -> None:
-        while not self._is_over():
+        over = False
+        # Another thread has this one's place if its start was interrupted, but it had begun.
+        while not over and threading.current_thread() is self._thread:
             try:
-                self._step()
+                over = self._is_over()
+                if not over:
+                    self._step()
             except (Exception, SystemExit):
                 # If this thread died, its work would stop without a log line: leases would expire, permits would leak.
                 logger.exception("%s: a step failed; the thread continues", self._name)
                 time.sleep(ERROR_PAUSE_S)
-        self._at_end()
+        if over:
+            self._at_end()

@@ -52,13 +52,19 @@ class HeldPermits:
                 logger.warning(warning)
             self._checked = True
 
-    def add(self, permit: Permit, since: float, tell_lost: OnLost | None) -> None:
-        """Renew a permit from now on; ``since`` is the monotonic time before it was acquired.
+    def add(
+        self,
+        permit: Permit,
+        since: float,
+        tell_lost: OnLost | None,
+        gone: Callable[[], bool] | None = None,
+    ) -> None:
+        """Renew a permit from now on, until its holder is ``gone``; ``since`` is the monotonic time before its acquire.
 
         The thread that renews all permits calls ``tell_lost`` if it is lost, so that must not block.
         """
         self._held[permit.holder] = tell_lost or _ignore
-        self._keeper.add(permit, since)
+        self._keeper.add(permit, since, gone and partial(self._forget, permit.holder, gone))
         with self._starting:
             self._keeper.start()
 
@@ -87,6 +93,12 @@ class HeldPermits:
         """Renew and release nothing any more."""
         self._keeper.stop()
         self._releaser.close(0.0)
+
+    def _forget(self, holder: str, gone: Callable[[], bool]) -> bool:
+        """Return whether this holder is gone; forget it then, as the keeper does."""
+        if is_gone := gone():
+            self._held.pop(holder, None)
+        return is_gone
 
     def _happened(self, event: Event) -> None:
         match event:

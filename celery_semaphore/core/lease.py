@@ -27,7 +27,7 @@ class _Kept:
     permit: Permit
     confirmed: float  # monotonic time before the last successful renewal or the acquire
     lease: float  # for how long that was; the store's lease may change since
-    gone: Callable[[], bool] | None  # whether its process has ended; None: this process holds it
+    gone: Callable[[], bool] | None  # whether its process or event loop has ended
     lost: bool = False
     missed: float | None = None  # monotonic time when the store first did not know it
 
@@ -82,7 +82,7 @@ class LeaseKeeper:
         since: float | None = None,
         gone: Callable[[], bool] | None = None,
     ) -> None:
-        """Renew this permit from now on, until its process is ``gone``.
+        """Renew this permit from now on, until its process or its event loop is ``gone``.
 
         ``since`` is the monotonic time before it was acquired.
         """

@@ -7,7 +7,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -46,46 +47,47 @@ class LoopCalls:
         self._starting = (
             threading.RLock()
         )  # reentrant: a signal handler may run callbacks of a loop
-        self._threads = self._free = 0  # threads, and those of them that wait for a call
-        self._left = 0  # calls that are queued or under way
+        self._threads: list[_CallThread] = []
+        self._left = set[_Call]()  # calls that are queued or under way
 
     async def make(self, what: Acquire | Release | Run) -> Any:
         """Return the answer; a release without one is repeated in the background, and that is its answer."""
-        return await self._queued(what)
+        return await self.queue(what)
 
     def flush(self, until: float) -> None:
         """Wait for the calls that are queued or under way, until this monotonic time at the latest."""
         while self._left and self._threads and time.monotonic() < until:
             time.sleep(FLUSH_CHECK_S)
 
-    def _queued(self, what: Acquire | Release | Run) -> asyncio.Future[Any]:
+    def queue(self, what: Acquire | Release | Run) -> asyncio.Future[Any]:
+        """Queue a call, and return the future of its answer."""
         loop = asyncio.get_running_loop()
         call = _Call(what, loop, loop.create_future())
         with self._starting:
-            self._left += 1
-            self._queue.put(call)
             try:
+                self._left.add(call)
+                self._queue.put(call)
                 self._start()
-            except RuntimeError:  # this process ends, or may start no thread
+            except BaseException:  # a signal handler raised, or no thread may be started
                 call.answer.cancel()
+                self._left.discard(call)
                 raise
         return call.answer
 
     def _start(self) -> None:
         """Start a thread if there is none, or if calls wait for each other and one more is allowed."""
-        busy = self._queue.qsize() > self._free and self._threads < self._store.calls_at_once
-        if self._threads == 0 or busy:
-            self._threads += 1
-            self._free += 1
+        threads = len(self._threads)
+        if not threads or threads < min(len(self._left), self._store.calls_at_once):
+            self._threads.append(_CallThread(self))
+        for thread in self._threads.copy():
             try:
-                _CallThread(self).start()
+                thread.start()  # also again, if it was interrupted
             except RuntimeError:
-                self._threads -= 1
-                self._free -= 1
-                if self._threads == 0:
+                self._threads.remove(thread)
+                if not self._threads:
                     raise
 
-    def taken(self) -> list[_Call] | None:
+    def taken(self, thread: _CallThread) -> list[_Call] | None:
         """Wait for calls, and return those to make together; None if none came for long, so that the thread ends."""
         try:
             some = [self._queue.get(timeout=IDLE_S)]
@@ -93,46 +95,54 @@ class LoopCalls:
             with self._starting:
                 if not self._queue.empty():  # one was queued since
                     return []
-                self._threads -= 1
-                self._free -= 1
+                self._threads.remove(thread)
             return None
-        with self._starting:
-            self._free -= 1
-        with suppress(Empty):
-            while self._store.calls_at_once == 1 and len(some) < CALLED:
-                some.append(self._queue.get_nowait())
+        if self._store.calls_at_once == 1:
+            some += self._taken_now(CALLED - 1)
         return some
 
     def made(self, some: Sequence[_Call]) -> None:
-        """Make these calls, and wake their loops."""
-        calls = [c for c in some if isinstance(c.what, Release) or not c.answer.cancelled()]
+        """Make these calls, and wake their loops.
+
+        If the store does not answer one of them, that is the answer of all that are queued by then: else each would
+        wait until the store has not answered all those before it.
+        """
+        left = _together(c for c in some if isinstance(c.what, Release) or not c.answer.cancelled())
         try:
-            _wake(self._answers(calls))
+            while left:
+                calls = left.popleft()
+                said = self._said(calls)
+                self._answer(calls, said)
+                if unavailable := [each for each in said if isinstance(each, StoreUnavailable)]:
+                    rest = [call for calls in left for call in calls]
+                    rest += self._taken_now(self._queue.qsize())
+                    some = [*some, *rest]
+                    self._answer(rest, unavailable[:1] * len(rest))
+                    break
         except BaseException as error:  # noqa: BLE001 - else its coroutines would wait for ever
-            _wake([(call, _Failed(error)) for call in calls])
+            _wake([(call, _Failed(error)) for call in some])
         finally:
             with self._starting:
-                self._left -= len(some)
-                self._free += 1
+                self._left.difference_update(some)
 
-    def _answers(self, calls: Sequence[_Call]) -> list[tuple[_Call, object]]:
-        answers = [(call, self._run(call.what)) for call in calls if isinstance(call.what, Run)]
-        return answers + self._called([c for c in calls if not isinstance(c.what, Run)])
+    def _taken_now(self, most: int) -> list[_Call]:
+        some: list[_Call] = []
+        with suppress(Empty):
+            while len(some) < most:
+                some.append(self._queue.get_nowait())
+        return some
 
-    def _run(self, run: Run) -> object:
+    def _said(self, calls: Sequence[_Call]) -> Sequence[Any]:
+        """Return what the store says to each, which may be an error."""
         try:
-            return run.call()
+            if isinstance(run := calls[0].what, Run):
+                return [run.call()]
+            return self._store.call_all([call.what for call in calls])  # type: ignore[misc]
         except BaseException as error:  # noqa: BLE001 - the caller gets it, and this thread goes on
-            return _Failed(error)
+            return [error] * len(calls)
 
-    def _called(self, calls: list[_Call]) -> list[tuple[_Call, object]]:
-        if not calls:
-            return []
-        try:
-            said: list[Any] = self._store.call_all([call.what for call in calls])  # type: ignore[misc]
-        except BaseException as error:  # noqa: BLE001 - as above
-            said = [error] * len(calls)
-        return [(call, self._read(call, each)) for call, each in zip(calls, said, strict=True)]
+    def _answer(self, calls: Sequence[_Call], said: Sequence[Any]) -> None:
+        _wake([(call, self._read(call, each)) for call, each in zip(calls, said, strict=True)])
 
     def _read(self, call: _Call, said: object) -> object:
         if isinstance(call.what, Release):
@@ -166,7 +176,7 @@ class _CallThread:
         self._thread.start()
 
     def _is_over(self) -> bool:
-        some = self._calls.taken()
+        some = self._calls.taken(self)
         self._some = some or []
         return some is None
 
@@ -179,6 +189,19 @@ class _CallThread:
 @dataclass(frozen=True, slots=True)
 class _Failed:
     error: BaseException
+
+
+def _together(calls: Iterable[_Call]) -> deque[list[_Call]]:
+    """Return what is called by itself, then all that the store makes in one round trip."""
+    groups, some = deque[list[_Call]](), list[_Call]()
+    for call in calls:
+        if isinstance(call.what, Run):
+            groups.append([call])
+        else:
+            some.append(call)
+    if some:
+        groups.append(some)
+    return groups
 
 
 def _wake(answers: Sequence[tuple[_Call, object]]) -> None:

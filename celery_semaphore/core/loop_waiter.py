@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from ..errors import StoreUnavailable
@@ -12,7 +14,11 @@ from .held_permits import held_permits_in
 from .loop_calls import loop_calls_of
 from .loop_notice import LoopNotice
 from .permit import Claim, Permit
-from .store import Store
+from .store import Release, Store
+
+logger = logging.getLogger(__name__)
+
+LEAVE_TIMEOUT_S = 1.0  # a call that timed out waits so long until its place in line is free
 
 
 class LoopWaiter:
@@ -60,6 +66,27 @@ class LoopWaiter:
         held_permits = held_permits_in(self._store)
         for name in self._acquisition.names():
             held_permits.release_later(name, self._acquisition.claims)
+
+    async def leave(self) -> None:
+        """Leave the line after a timeout, before anything else is called; bounded, and without an error.
+
+        A cancellation meanwhile changes nothing, as the releases are queued.
+        """
+        if self._acquisition.error is not None:  # the caller has waited long enough for the store
+            self.give_up()
+            return
+        self._acquisition.end()
+        names, claims = self._acquisition.names(), self._acquisition.claims
+        try:
+            left = [self._calls.queue(Release(name, claims)) for name in names]
+        except BaseException:
+            self.give_up()
+            raise
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                said = await asyncio.gather(*left, return_exceptions=True)
+                for error in filter(None, said):
+                    logger.warning("%s was not released, its lease ends: %r", self.holder, error)
 
     async def _driven(self, steps: Steps) -> tuple[Permit, float]:
         try:

@@ -163,3 +163,26 @@ def test_a_forked_child_has_a_session_of_its_own(store: MemoryStore) -> None:
 
 def test_two_processes_of_one_host_have_two_names(store: MemoryStore) -> None:
     assert Asker(store).session != Asker(store).session
+
+
+def test_a_start_of_its_thread_that_was_interrupted(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call that waits makes up for it: else none of this process would hear of its grant."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "celery-semaphore-grants":
+            monkeypatch.setattr(threading.Thread, "start", start)
+            raise KeyboardInterrupt
+        start(thread)
+
+    api = Semaphore("api", 1, store=store, timeout=SOON)
+    permit = api.acquire()
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        api.acquire()
+    asked = Questions(store)
+    with thread(lambda: api.release(api.acquire())):
+        wait_until(lambda: asked.looked, SOON, "it is asked for")
+        api.release(permit)

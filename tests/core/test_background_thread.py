@@ -83,3 +83,59 @@ def test_it_does_not_wait_for_itself(owner: Owner) -> None:
     owner.thread.start()
     assert owner.thread.join(10)
     assert joined == [False]
+
+
+def test_an_end_that_cannot_be_found_out_ends_nothing(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = [MemoryError()] * 2
+
+    def is_over() -> bool:
+        if errors:
+            raise errors.pop()
+        return owner.over.is_set()
+
+    thread = BackgroundThread("a-thread", owner.step, is_over, owner.end)
+    thread.start()
+    wait_until(lambda: owner.steps > 0)
+    owner.over.set()
+    assert thread.join(10)
+    assert caplog.text.count("a step failed") == 2
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_start_that_is_interrupted_is_made_up_for(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """And one thread runs, whether or not the first one had begun."""
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        monkeypatch.undo()
+        if moment == "after":
+            start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        owner.thread.start()
+    owner.thread.start()
+    wait_until(lambda: owner.steps > 2)
+    assert len(named("a-thread")) == 1
+    owner.over.set()
+    assert owner.thread.join(10)
+
+
+def test_a_thread_whose_place_another_one_has_ends(owner: Owner) -> None:
+    """Its start was interrupted after it had begun, and before it could be seen."""
+    owner.thread.start()
+    first = owner.thread._thread
+    assert first is not None
+    owner.thread._thread = None
+    owner.thread.start()
+    first.join(10)
+    assert not first.is_alive()
+    assert (len(named("a-thread")), owner.ends) == (1, 0)
+    owner.over.set()
+    assert owner.thread.join(10)
+    assert owner.ends == 1

@@ -192,6 +192,16 @@ class TestMistakes:
         with pytest.raises(ConfigurationError, match=r"release\(None\)"):
             run(api.release(None))  # type: ignore[arg-type]
 
+    def test_a_block_that_is_not_async(self, api: AsyncSemaphore) -> None:
+        sync: Any = api
+        with pytest.raises(SemaphoreError, match="entered with `async with`"), sync:
+            pass
+
+    @pytest.mark.parametrize("semaphore", [Semaphore, AsyncSemaphore])
+    def test_a_client_in_place_of_its_url(self, semaphore: Any) -> None:
+        with pytest.raises(ConfigurationError, match="must be the URL of a store"):
+            semaphore("api", 1, url=object())
+
     def test_nowhere_to_keep_permits(self) -> None:
         with pytest.raises(ConfigurationError, match="AsyncSemaphore needs one of app="):
             AsyncSemaphore("api", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import threading
 import time
@@ -15,11 +16,13 @@ from typing import Any
 import anyio
 import pytest
 
-from celery_semaphore import AsyncSemaphore, Semaphore
-from celery_semaphore.core.permit import Claim
+from celery_semaphore import AsyncSemaphore, Semaphore, SemaphoreTimeout
+from celery_semaphore.core.loop_calls import loop_calls_of
+from celery_semaphore.core.permit import Claim, Permit
 from tests.conftest import StartServer
 from tests.support.calling import SOON
 from tests.support.counter import Counter
+from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
 from .conftest import OpenStore
@@ -158,27 +161,29 @@ def test_a_blocked_loop_keeps_its_permit(open_store: OpenStore) -> None:
     """By sleep, and by Python code: threads renew it."""
     api = AsyncSemaphore("api", 1, store=open_store(lease=1.0))
     other = Semaphore("api", 1, store=open_store(lease=1.0))
-    over, got_in = threading.Event(), list[str]()
+    over, got_in, attempts = threading.Event(), list[str](), list[float]()
 
     def attempt() -> None:
         while not over.wait(0.05):
-            with suppress(Exception):
+            attempts.append(time.monotonic())
+            with suppress(SemaphoreTimeout):
                 got_in.append(other.acquire(timeout=0).holder)
 
     async def main() -> None:
         async with api:
-            attempts = threading.Thread(target=attempt)
-            attempts.start()
+            attempting = threading.Thread(target=attempt)
+            attempting.start()
             time.sleep(2.5)  # noqa: ASYNC251 - that is what it must survive
             until = time.monotonic() + 2.5
             while time.monotonic() < until:
                 pass
             over.set()
-            attempts.join()
+            attempting.join()
             assert [*await api.holders()]
 
     run_in("asyncio")(main())
     assert got_in == []
+    assert len(attempts) > 5
 
 
 def test_an_answer_that_is_read_late(open_store: OpenStore) -> None:
@@ -197,7 +202,7 @@ def test_an_answer_that_is_read_late(open_store: OpenStore) -> None:
         return permit.holder
 
     run_in("asyncio")(acquired())
-    assert not isinstance(other.acquire(claims, "next"), str)
+    assert isinstance(other.acquire(claims, "next"), Permit), "it was released"
     other.release("next", claims)
     soon_nothing_is_left(store)
 
@@ -238,15 +243,25 @@ def test_loops_one_after_the_other(valkey: ValkeyServer) -> None:
     assert len(threads_of_ours() - before) <= 4
 
 
-def test_a_loop_that_is_closed_while_it_acquires(valkey: ValkeyServer) -> None:
-    api = AsyncSemaphore("api", 1, url=valkey.url)
-    loop = asyncio.new_event_loop()
-    tasks = [loop.create_task(api.acquire()) for _ in range(20)]
-    loop.run_until_complete(asyncio.sleep(0))
+@pytest.mark.parametrize("they", ["ask", "wait"])
+def test_a_loop_that_is_closed_while_it_acquires(valkey: ValkeyServer, they: str) -> None:
+    """The collector ends its coroutines: they leave the line, and what they got is released."""
+    api, here = AsyncSemaphore("api", 1, url=valkey.url), Semaphore("api", 1, url=valkey.url)
+    permit, loop = here.acquire(), asyncio.new_event_loop()
+
+    async def main() -> None:
+        for _ in range(20):
+            asyncio.create_task(api.acquire())  # noqa: RUF006 - its loop keeps none of them
+        await asyncio.sleep(0)
+        if they == "wait":
+            await until(lambda: here._seen().waiting == 20)
+
+    loop.run_until_complete(main())
     loop.close()
-    for task in tasks:
-        task.get_coro().close()
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    calls = loop_calls_of(api._store)
+    wait_until(lambda: not calls._left, SOON, "their calls have ended, and keep them no more")
+    gc.collect()
+    here.release(permit)
     soon_nothing_is_left(api._store)
 
 

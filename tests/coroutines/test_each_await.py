@@ -24,7 +24,7 @@ from .loops import run_in, soon_nothing_is_left, until
 
 ONE = Claim("api", None, 1)
 # A store that is not checked yet has one await more, the first time: such tests make a store for each strike.
-MOMENTS = ["at once", "under way", "answered", "closed"]
+MOMENTS = ["at once", "under way", "answered", "closed", "closed later"]
 
 
 class Struck:
@@ -33,7 +33,8 @@ class Struck:
     * at once: before the call has begun
     * under way: when a thread may have begun it
     * answered: its future has the answer, and the coroutine has not read it
-    * closed: its loop is gone, so the coroutine is closed
+    * closed: its loop is gone, and another one runs when the collector closes the coroutine
+    * closed later: none runs
     """
 
     def __init__(self, coroutine: Any, step: int, moment: str) -> None:
@@ -66,6 +67,7 @@ class Struck:
                 yield future
         if self.moment == "closed":
             self.coroutine.close()
+        if self.moment in {"closed", "closed later"}:
             raise asyncio.CancelledError
         if future is not None:
             future.cancel()
@@ -74,10 +76,11 @@ class Struck:
 
 def strikes(call: Callable[[], Awaitable[Any]], moment: str) -> Iterator[int]:
     """Strike one call after the other, each at a later await, until one comes to its end."""
-    run, step = run_in("asyncio"), 0
+    run, step, last = run_in("asyncio"), 0, list[Struck]()
 
     async def struck() -> bool:
         one = Struck(call(), step, moment)
+        last[:] = [one]
         try:
             await one
         except asyncio.CancelledError:
@@ -85,6 +88,8 @@ def strikes(call: Callable[[], Awaitable[Any]], moment: str) -> Iterator[int]:
         return one.struck
 
     while run(struck()):
+        with suppress(RuntimeError):  # `async with semaphore` finds that its task has ended
+            last[0].coroutine.close()
         yield step
         step += 1
     assert step > 0
@@ -195,8 +200,16 @@ def test_a_release(checked: MemoryStore, moment: str) -> None:
     soon_nothing_is_left(store)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("form", ["with", "permit", "decorator", "generator"])
+# With its loop asyncio closes no generator that awaits: its lease ends it, see test_closed_loops.
+BLOCKS = [
+    (form, moment)
+    for form in ("with", "permit", "decorator", "generator")
+    for moment in MOMENTS
+    if (form, moment) != ("generator", "closed later")
+]
+
+
+@pytest.mark.parametrize(("form", "moment"), BLOCKS)
 def test_a_block(checked: MemoryStore, form: str, moment: str) -> None:
     store = checked
     api, inside = AsyncSemaphore("api", 1, store=store), list[int]()

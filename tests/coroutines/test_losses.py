@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -150,8 +150,8 @@ def test_both_at_once(store: MemoryStore, run: Run[Any]) -> None:
     async def main() -> None:
         task = asyncio.create_task(body())
         await until(lambda: entered)
-        block, _ = entered[0]
-        block._cancellation._cancel()
+        block, permit = entered[0]
+        block._cancellation._cancel(permit)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -196,9 +196,9 @@ def test_a_body_that_ended_before_it_was_told(store: MemoryStore) -> None:
         task = asyncio.current_task()
         assert task is not None
         block = api.permit()
-        await block.__aenter__()
+        permit = await block.__aenter__()
         assert block._cancellation is not None
-        block._cancellation._cancel()
+        block._cancellation._cancel(permit)
         with suppress(PermitLost):  # 3.11 and 3.12 deliver it; later ones take it back
             await block.__aexit__(None, None, None)
         assert task.cancelling() == 0
@@ -227,10 +227,10 @@ def test_a_loss_after_the_block_cancels_nothing(store: MemoryStore) -> None:
 
     async def main() -> None:
         block = api.permit()
-        async with block:
+        async with block as permit:
             cancellation = block._cancellation
         assert cancellation is not None
-        cancellation._cancel()
+        cancellation._cancel(permit)
         await asyncio.sleep(0)
 
     run_in("asyncio")(main())
@@ -246,3 +246,97 @@ def test_acquire_has_no_body(store: MemoryStore) -> None:
 def test_what_it_cannot_do(store: MemoryStore, on_lost: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"on_lost={on_lost!r} must be a function"):
         AsyncSemaphore("api", 1, store=store, on_lost=on_lost)
+
+
+def test_a_generator_has_no_task_to_cancel(store: MemoryStore) -> None:
+    """While it is suspended, that would be whatever its caller does."""
+    api = AsyncSemaphore("api", 1, store=store, on_lost="cancel")
+
+    async def items() -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(ConfigurationError, match="an async generator has none of its own"):
+        api(items)
+
+
+def test_a_block_that_was_entered_by_a_task_that_has_ended(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing can be cancelled: the log says so at once, and the way out fails."""
+    api = AsyncSemaphore("api", 1, store=store, on_lost="cancel")
+
+    async def main() -> None:
+        block = api.permit()
+        await asyncio.create_task(block.__aenter__())
+        lose(store)
+        await until(lambda: "its body is not cancelled" in caplog.text)
+        with pytest.raises(PermitLost):
+            await block.__aexit__(None, None, None)
+
+    run_in("asyncio")(main())
+
+
+def test_a_block_that_another_task_leaves(store: MemoryStore) -> None:
+    """The task that entered it was cancelled; the one that leaves hears of the loss, and keeps its own error."""
+    api = AsyncSemaphore("api", 2, store=store, on_lost="cancel")
+
+    async def main() -> None:
+        blocks = [api.permit(), api.permit()]
+
+        async def enter() -> None:
+            for block, permit in [(each, await each.__aenter__()) for each in blocks]:
+                assert block._cancellation is not None
+                block._cancellation._cancel(permit)
+            await asyncio.sleep(SOON)
+
+        entering = asyncio.create_task(enter())
+        await asyncio.wait([entering])
+        assert entering.cancelled()
+        with pytest.raises(PermitLost):
+            await blocks[0].__aexit__(None, None, None)
+        await blocks[1].__aexit__(LookupError, LookupError(), None)
+
+    run_in("asyncio")(main())
+
+
+def test_a_loss_that_is_told_twice(store: MemoryStore, run: Run[Any]) -> None:
+    """No cancellation stays with its task."""
+    api = AsyncSemaphore("api", 1, store=store, on_lost="cancel")
+
+    async def main() -> None:
+        task, block = asyncio.current_task(), api.permit()
+        assert task is not None
+
+        async def enter() -> None:
+            async with block as permit:
+                assert block._cancellation is not None
+                for _ in range(2):
+                    block._cancellation._cancel(permit)
+                await asyncio.sleep(SOON)
+
+        with pytest.raises(PermitLost):
+            await enter()
+        assert task.cancelling() == 0
+
+    run(main())
+
+
+def test_cancelled_from_outside_while_it_is_left(store: MemoryStore) -> None:
+    """The loss is that of a body that has ended, so the other cancellation counts."""
+    api = AsyncSemaphore("api", 1, store=store, on_lost="cancel")
+
+    async def body() -> None:
+        block = api.permit()
+        permit, task = await block.__aenter__(), asyncio.current_task()
+        assert block._cancellation is not None
+        assert task is not None
+        block._cancellation._cancel(permit)
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await block.__aexit__(None, None, None)
+
+    async def main() -> None:
+        task = asyncio.create_task(body())
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    run_in("asyncio")(main())

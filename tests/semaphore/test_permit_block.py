@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
@@ -54,6 +57,28 @@ def test_each_block_holds_a_permit_of_its_own(store: MemoryStore) -> None:
         assert occupied(store) == 2
     assert occupied(store) == 0
     with outer:
+        assert occupied(store) == 1
+
+
+def test_two_threads_do_not_share_one(store: MemoryStore) -> None:
+    """One of their permits would be forgotten, and renewed for ever."""
+    two, acquire = Semaphore("api", 2, store=store), store.acquire
+    block, began, over = two.permit(), threading.Event(), threading.Event()
+
+    def slowly(*given: Any) -> Any:
+        began.set()
+        assert over.wait(SOON)
+        return acquire(*given)
+
+    store.acquire = slowly  # type: ignore[assignment,method-assign]
+    with thread(block.__enter__):
+        assert began.wait(SOON)
+        with pytest.raises(RuntimeError, match="entered already"):
+            block.__enter__()
+        over.set()
+    block.__exit__(None, None, None)
+    assert leaves_nothing(store)
+    with block:
         assert occupied(store) == 1
 
 

@@ -151,3 +151,11 @@ def test_a_server_that_is_away(store: RedisStore, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(runner, "exchanged", away)
     with pytest.raises(StoreUnavailable):
         store.call_all([Acquire(CLAIMS, "a"), Release("z", OTHER)])
+
+
+def test_of_none_the_server_is_not_asked() -> None:
+    """Each call was refused before it was sent: that is its answer, whether or not there is a server."""
+    store = from_url("redis://127.0.0.1:1/0", StoreOptions())
+    (answer,) = store.call_all([Acquire(CLAIMS, "h" * 5000)])
+    assert isinstance(answer, SemaphoreError)
+    assert not isinstance(answer, StoreUnavailable)

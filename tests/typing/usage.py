@@ -87,7 +87,7 @@ async def limited(order_id: int) -> str:
     return str(order_id)
 
 
-@async_semaphore
+@AsyncSemaphore("api", 5, url="redis://localhost/1", on_lost=lambda permit: permit.token)
 async def lines() -> AsyncIterator[str]:
     yield "a"
 

@@ -78,6 +78,8 @@ class Runner:
         After a fault only those are repeated that had no answer.
         """
         found: dict[int, Any] = {}
+        if not calls:
+            return []
 
         def exchange(connection: Any) -> None:
             left = [n for n in range(len(calls)) if n not in found]

@@ -1,0 +1,165 @@
+"""A loop that is closed while its coroutines wait or hold a permit: only the garbage collector ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Literal
+
+import pytest
+
+from celery_semaphore import AsyncSemaphore, Semaphore
+from celery_semaphore.core import lease
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
+from tests.support.calling import occupied, waiting
+
+from .loops import LOOPS, soon_nothing_is_left, until
+
+ONE = Claim("api", None, 1)
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def closed_with(body: Callable[[], Coroutine[Any, Any, Any]], kind: str, is_there: Any) -> None:
+    """Close a loop while a task of it runs this body."""
+    factory = {"asyncio": asyncio, "uvloop": pytest.importorskip("uvloop")}[kind]
+    loop = factory.new_event_loop()
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(body())]
+        await until(is_there)
+        del tasks
+
+    loop.run_until_complete(main())
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("on_lost", [None, "cancel"])
+@pytest.mark.parametrize("form", ["in line", "with", "permit"])
+def test_nothing_is_left(
+    store: MemoryStore, form: str, on_lost: Literal["cancel"] | None, kind: str
+) -> None:
+    api = AsyncSemaphore("api", 1, store=store, on_lost=on_lost)
+    if form == "in line":
+        store.acquire([ONE], "other")
+
+    async def body() -> None:
+        if form == "with":
+            async with api:
+                await asyncio.sleep(99)
+        async with api.permit():
+            await asyncio.sleep(99)
+
+    closed_with(body, kind, lambda: waiting(store) if form == "in line" else occupied(store))
+    gc.collect()
+    store.release("other", [ONE])
+    soon_nothing_is_left(store)
+
+
+def test_a_closed_loop_takes_no_turn(store: MemoryStore) -> None:
+    """The next in line does not wait for the take-ups of those that are gone."""
+    api, here = AsyncSemaphore("api", 1, store=store), Semaphore("api", 1, store=store)
+    permit = here.acquire()
+    for n in range(3):
+        closed_with(api.acquire, "asyncio", lambda n=n: waiting(store) > n)
+    gc.collect()
+    here.release(permit)
+    here.release(here.acquire(timeout=1.0))
+    soon_nothing_is_left(store)
+
+
+@pytest.mark.parametrize("last", ["awaits", "raises", "is a generator"])
+def test_a_body_that_does_more_while_it_is_closed(
+    last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its block may never be left; the permit is renewed no more."""
+    monkeypatch.setattr(lease, "RETRY_DELAY_S", 0.05)
+    store = MemoryStore(StoreOptions(lease=1.0))
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def body() -> None:
+        async with api.permit():
+            try:
+                await asyncio.sleep(99)
+            finally:
+                if last == "raises":
+                    raise LookupError
+                await asyncio.sleep(0)
+
+    @api
+    async def items() -> AsyncIterator[int]:
+        await asyncio.sleep(99)
+        yield 1
+
+    async def iterate() -> None:
+        async for _ in items():
+            pass
+
+    ended = iterate if last == "is a generator" else body
+    closed_with(ended, "asyncio", lambda: occupied(store))
+    gc.collect()
+    soon_nothing_is_left(store, 6.0)
+
+
+def test_a_permit_by_hand_outlives_its_loop() -> None:
+    """It has no body that ended: another loop may release it."""
+    store = MemoryStore(StoreOptions(lease=1.0))
+    api = AsyncSemaphore("api", 1, store=store)
+    permit = asyncio.run(api.acquire())
+
+    async def later() -> None:
+        await asyncio.sleep(1.5)
+        await api.extend(permit)
+        await api.release(permit)
+
+    asyncio.run(later())
+    soon_nothing_is_left(store)
+
+
+@pytest.mark.parametrize("ends", ["with its task", "in another task"])
+def test_a_generator_that_is_not_run_to_its_end(store: MemoryStore, ends: str) -> None:
+    """Its block was entered by a task that has ended when the end of the loop closes it."""
+    api, kept = AsyncSemaphore("api", 1, store=store), list[AsyncIterator[int]]()
+
+    async def items() -> AsyncIterator[int]:
+        async with api:
+            yield 1
+            yield 2
+
+    async def main() -> None:
+        kept.append(items())
+        if ends == "with its task":
+            assert await anext(kept[0]) == 1
+        else:
+            assert await asyncio.create_task(anext(kept[0])) == 1  # type: ignore[arg-type]
+            with pytest.raises(RuntimeError, match="left in the task in which it was entered"):
+                await kept[0].aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(main())
+    kept.clear()
+    gc.collect()
+    soon_nothing_is_left(store)
+
+
+def test_a_block_around_a_generator_that_is_forgotten(store: MemoryStore) -> None:
+    """The collector closes it in a copy of the task's context."""
+    two = AsyncSemaphore("api", 2, store=store)
+
+    async def items() -> AsyncIterator[int]:
+        async with two:
+            yield 1
+            yield 2
+
+    async def main() -> None:
+        async with two:
+            async for _ in items():
+                break
+            gc.collect()
+            await until(lambda: occupied(store) == 1)
+        assert occupied(store) == 0
+
+    asyncio.run(main())
+    soon_nothing_is_left(store)

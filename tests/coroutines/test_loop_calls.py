@@ -1,0 +1,429 @@
+"""LoopCalls: the threads that make the calls of all loops, when they begin and end, and when the store hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+
+from celery_semaphore import AsyncSemaphore, SemaphoreTimeout
+from celery_semaphore.core import background_thread, loop_calls, loop_waiter
+from celery_semaphore.core.acquisition import Run
+from celery_semaphore.core.held_permits import held_permits_in
+from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
+from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.memory import MemoryStore
+from tests.support.calling import SOON, in_child, occupied
+from tests.support.postgres import PostgresServer
+from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
+
+from .loops import soon_nothing_is_left, until
+
+ONE = Claim("api", None, 1)
+
+
+@pytest.fixture
+def store(store: MemoryStore) -> MemoryStore:
+    held_permits_in(store).check()  # else that is the first call
+    return store
+
+
+async def acquired_and_released(api: AsyncSemaphore, timeout: float = SOON) -> float:  # noqa: ASYNC109
+    since = time.monotonic()
+    async with asyncio.timeout(timeout):
+        await api.release(await api.acquire())
+    return time.monotonic() - since
+
+
+class TestThreads:
+    def test_a_call_that_waits_stops_no_other(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor when both are queued before the first thread has begun, or while it waits for a call."""
+        acquire, over = store.acquire, threading.Event()
+
+        def locked(claims: Any, *given: Any) -> Any:
+            if claims[0].semaphore == "locked":
+                assert over.wait(SOON)
+            return acquire(claims, *given)
+
+        monkeypatch.setattr(store, "calls_at_once", 4)
+        monkeypatch.setattr(store, "acquire", locked)
+        slow, free = (AsyncSemaphore(name, 9, store=store) for name in ("locked", "free"))
+
+        async def main() -> None:
+            for _ in range(5):
+                over.clear()
+                waits = [asyncio.create_task(acquired_and_released(slow)) for _ in range(3)]
+                await asyncio.create_task(acquired_and_released(free, SOON / 2))
+                over.set()
+                await asyncio.gather(*waits)
+            assert len(loop_calls_of(store)._threads) == 4
+
+        asyncio.run(main())
+
+    def test_there_are_no_more_than_the_store_says(self, store: MemoryStore) -> None:
+        api = AsyncSemaphore("api", 50, store=store)
+
+        async def main() -> None:
+            await asyncio.gather(*[acquired_and_released(api) for _ in range(50)])
+            assert len(loop_calls_of(store)._threads) == 1
+
+        asyncio.run(main())
+
+    def test_each_ends_and_another_begins(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(loop_calls, "IDLE_S", 0.02)
+        api = AsyncSemaphore("api", 1, store=store)
+
+        async def main() -> None:
+            for _ in range(3):
+                await acquired_and_released(api)
+                await until(lambda: not loop_calls_of(store)._threads)
+
+        asyncio.run(main())
+
+    def test_a_call_that_is_queued_when_its_thread_ends(self, store: MemoryStore) -> None:
+        class Late(SimpleQueue[Any]):
+            """Says once that nothing came, although something has."""
+
+            is_late = True
+
+            def get(self, block: bool = True, timeout: float | None = None) -> Any:
+                if self.is_late and not self.empty():
+                    self.is_late = False
+                    raise Empty
+                return super().get(block, timeout)
+
+        queue = loop_calls_of(store)._queue = Late()
+        asyncio.run(acquired_and_released(AsyncSemaphore("api", 1, store=store)))
+        assert not queue.is_late
+
+    def test_a_forked_child_has_its_own(self, store: MemoryStore) -> None:
+        api = AsyncSemaphore("api", 1, store=store)
+        asyncio.run(acquired_and_released(api))
+        assert in_child(lambda: asyncio.run(acquired_and_released(api, 3.0)) < 3.0)
+
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    @pytest.mark.parametrize(
+        ("owner", "name"),
+        [
+            (LoopCalls, "_start"),
+            (background_thread.BackgroundThread, "start"),
+            (threading.Thread, "start"),
+            (threading.Event, "wait"),
+        ],
+    )
+    def test_an_error_while_one_is_started(
+        self,
+        store: MemoryStore,
+        monkeypatch: pytest.MonkeyPatch,
+        owner: type[Any],
+        name: str,
+        moment: str,
+    ) -> None:
+        """Of a signal handler, say: later calls are made all the same, and none is counted for ever."""
+        api, calls = AsyncSemaphore("api", 9, store=store), loop_calls_of(store)
+        real = getattr(owner, name)
+
+        class Interrupted(BaseException):
+            pass
+
+        def interrupted(*given: Any) -> None:
+            monkeypatch.undo()
+            if moment == "after":
+                real(*given)
+            raise Interrupted
+
+        async def queue() -> None:
+            monkeypatch.setattr(owner, name, interrupted)
+            calls.queue(Run(lambda: None))
+
+        with pytest.raises(Interrupted):
+            asyncio.run(queue())
+        asyncio.run(acquired_and_released(api, 5.0))
+        wait_until(lambda: not calls._left, SOON, "no call is left")
+        assert len(calls._threads) == 1
+
+
+class TestPostgreSQL:
+    def test_a_locked_row_stops_no_other_semaphore(self, postgres: PostgresServer) -> None:
+        """One call of each is queued in the same step of the loop, once without a thread and once with an idle one."""
+        locked, free = (AsyncSemaphore(name, 9, url=postgres.url) for name in ("locked", "free"))
+
+        async def both() -> None:
+            slow = asyncio.create_task(acquired_and_released(locked))
+            await asyncio.create_task(acquired_and_released(free))
+            assert not slow.done()
+            lock.rollback()
+            await slow
+
+        async def warm() -> None:
+            for each in (locked, free):
+                await acquired_and_released(each)
+
+        asyncio.run(warm())
+        with postgres.client() as lock:
+            lock.autocommit = False
+            for _ in range(3):
+                lock.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('locked'))")
+                asyncio.run(both())
+
+    def test_there_are_four_threads_at_most(self, postgres: PostgresServer) -> None:
+        api = AsyncSemaphore("api", 50, url=postgres.url)
+
+        async def main() -> None:
+            await asyncio.gather(*[acquired_and_released(api) for _ in range(50)])
+            assert 1 < len(loop_calls_of(api._store)._threads) <= 4
+
+        asyncio.run(main())
+
+
+class Hanging(MemoryStore):
+    """Answers nothing, after a while; then it answers again."""
+
+    hang = 0.2
+    calls = 0
+    hangs = True
+
+    def _asked(self, call: Callable[..., Any], *given: Any) -> Any:
+        if self.hangs:
+            self.calls += 1
+            time.sleep(self.hang)
+            raise StoreUnavailable("hangs")
+        return call(*given)
+
+    def check(self, *, parks: bool = False) -> list[str]:
+        return self._asked(lambda: MemoryStore.check(self, parks=parks))
+
+    def snapshot(self, *given: Any, **named: Any) -> Any:
+        return self._asked(lambda: MemoryStore.snapshot(self, *given, **named))
+
+    def call_all(self, calls: Any) -> Any:
+        return self._asked(MemoryStore.call_all, self, calls)
+
+
+class TestHangingStore:
+    """What is queued while one call is under way is not made: it would wait for as long, one after the other."""
+
+    @pytest.mark.parametrize("kind", ["available", "check", "acquire"])
+    def test_all_wait_for_one_call(self, kind: str) -> None:
+        store = Hanging()
+        api = AsyncSemaphore("api", 1, store=store)
+        held_permits_in(store)._checked = kind != "check"
+
+        async def main() -> None:
+            some = [
+                asyncio.create_task(api.available() if kind == "available" else api.acquire(60))
+                for _ in range(150)
+            ]
+            await asyncio.sleep(0)
+            with pytest.raises(SemaphoreTimeout, match="hangs"):
+                await api.acquire(timeout=0)
+            assert store.calls == 1
+            for each in some:
+                each.cancel()
+            await asyncio.gather(*some, return_exceptions=True)
+
+        asyncio.run(main())
+        store.hangs = False
+        soon_nothing_is_left(store)
+
+    def test_a_semaphore_without_a_limit_goes_on_trying(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What it does about an outage needs no call, which another outage would end."""
+        store = Hanging()
+        store.acquire([Claim("api", None, 1)], "declares it")
+        store.release("declares it", [ONE])
+        held_permits_in(store)._checked = True
+        api = AsyncSemaphore("api", store=store, timeout=SOON)
+        queue, queued = LoopCalls.queue, list[object]()
+
+        def kept(calls: LoopCalls, what: Any) -> Any:
+            queued.append(what)
+            return queue(calls, what)
+
+        monkeypatch.setattr(LoopCalls, "queue", kept)
+
+        async def main() -> None:
+            acquiring = asyncio.create_task(api.acquire())
+            await until(lambda: store.calls == 1)
+            store.hangs = False
+            await api.release(await acquiring)
+
+        asyncio.run(main())
+        assert not any(isinstance(each, Run) for each in queued)
+
+    def test_a_release_is_repeated(self) -> None:
+        store = Hanging()
+        store.hangs = False
+        api = AsyncSemaphore("api", 1, store=store)
+
+        async def main() -> None:
+            permit = await api.acquire()
+            store.hangs = True
+            asking = asyncio.create_task(api.available())
+            await asyncio.sleep(0)
+            await api.release(permit)
+            assert store.calls == 1
+            store.hangs = False
+            with pytest.raises(StoreUnavailable):
+                await asking
+
+        asyncio.run(main())
+        soon_nothing_is_left(store)
+
+    def test_an_answer_waits_for_no_other_call(self, store: MemoryStore) -> None:
+        """Each loop is woken as soon as it has one."""
+        is_heard = threading.Event()
+
+        async def main() -> None:
+            calls = loop_calls_of(store)
+            first = calls.queue(Run(lambda: time.sleep(0.05)))  # the others are taken together
+            second, third = calls.queue(Run(lambda: 2)), calls.queue(Run(lambda: is_heard.wait(2)))
+            await first
+            assert await second == 2
+            is_heard.set()
+            assert await third
+
+        asyncio.run(main())
+
+
+class TestTimeouts:
+    """What timed out has left the line when its caller hears of it, if the store answers soon."""
+
+    def test_it_is_in_line_no_more(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        api, release = AsyncSemaphore("api", 1, store=store), store.release
+        store.acquire([ONE], "other")
+
+        released = list[object]()
+
+        def slowly(name: Any, claims: Any) -> Any:
+            time.sleep(0.05)
+            released.append(name)
+            return release(name, claims)
+
+        monkeypatch.setattr(store, "release", slowly)
+
+        async def main() -> None:
+            with pytest.raises(SemaphoreTimeout):
+                await api.acquire(timeout=0.1)
+            assert isinstance(released[-1], Ticket)
+
+        asyncio.run(main())
+        release("other", [ONE])
+        soon_nothing_is_left(store)
+
+    def test_it_waits_for_a_bounded_time(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And it leaves the line all the same."""
+        monkeypatch.setattr(loop_waiter, "LEAVE_TIMEOUT_S", 0.1)
+        api, release, over = AsyncSemaphore("api", 1, store=store), store.release, threading.Event()
+        released = list[object]()
+        store.acquire([ONE], "other")
+
+        def hangs(*given: Any) -> Any:
+            over.wait(SOON)
+            released.append(given)
+            return release(*given)
+
+        monkeypatch.setattr(store, "release", hangs)
+
+        async def main() -> None:
+            async with asyncio.timeout(SOON / 2):
+                with pytest.raises(SemaphoreTimeout):
+                    await api.acquire(timeout=0.1)
+            assert released == []
+
+        asyncio.run(main())
+        over.set()
+        wait_until(lambda: released, SOON, "it is released all the same")
+        release("other", [ONE])
+        soon_nothing_is_left(store)
+
+    def test_cancelled_while_it_leaves(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        api, release, leaves = AsyncSemaphore("api", 1, store=store), store.release, list[object]()
+        store.acquire([ONE], "other")
+
+        def slowly(*given: Any) -> Any:
+            leaves.append(given)
+            time.sleep(0.1)
+            return release(*given)
+
+        monkeypatch.setattr(store, "release", slowly)
+
+        async def main() -> None:
+            acquiring = asyncio.create_task(api.acquire(timeout=0.1))
+            await until(lambda: leaves)
+            acquiring.cancel()
+            await asyncio.wait([acquiring])
+            assert acquiring.cancelled()
+
+        asyncio.run(main())
+        release("other", [ONE])
+        soon_nothing_is_left(store)
+
+
+def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> None:
+    """The coroutines of the parent are closed in the child, too, where nothing runs them."""
+    api = AsyncSemaphore("api", 1, url=valkey.url)
+
+    async def body() -> None:
+        async with api.permit():
+            await asyncio.sleep(SOON)
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(body()) for _ in range(2)]
+        await until(lambda: api._seen().waiting == 1)
+
+        def closed() -> bool:
+            for each in tasks:
+                each.get_coro().close()
+            time.sleep(0.5)
+            return True
+
+        assert in_child(closed)
+        seen = api._seen()
+        assert (len(seen.holders), seen.waiting) == (1, 1)
+        for each in tasks:
+            each.cancel()
+        await asyncio.wait(tasks)
+
+    asyncio.run(main())
+    soon_nothing_is_left(api._store)
+
+
+def test_a_release_that_could_not_be_queued(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller gets the error, and the permit is not kept until its lease ends."""
+    api = AsyncSemaphore("api", 1, store=store)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    async def main() -> None:
+        permit = await api.acquire()
+        with monkeypatch.context() as patch:
+            patch.setattr(LoopCalls, "queue", fail)
+            with pytest.raises(MemoryError):
+                await api.release(permit)
+        await until(lambda: not occupied(store))
+
+    asyncio.run(main())
+    soon_nothing_is_left(store)
