@@ -27,7 +27,6 @@ from .messages.emptier import without_granted
 from .messages.granted_queue import granted_queue, home_queue
 from .messages.message_mover import MessageMover
 from .messages.sweeper import Sweeper
-from .permits.early_acks import EarlyAcks
 from .permits.ledger import Ledger
 from .permits.loop_waker import LoopWaker
 from .permits.note import NotePipe
@@ -51,7 +50,6 @@ class Limiter:
         self.settings = Settings.from_app(app, url=None if store is None else "memory://")
         self._given = store
         self.waker = LoopWaker()
-        self.early_acks = EarlyAcks(self._drain_and_wake)
         self._calls = deque[Callable[[], object]]()  # for the event loop
         self._app = app
         self._carry()
@@ -155,7 +153,6 @@ class Limiter:
         """
         process, mover = self.process, self.mover
         self.sweeper.stop()
-        self.early_acks.close()
         process.ledger.close(timeout)
         process.receivers.close(timeout)  # last, as the calls before announce events
         mover.flush(flush)
@@ -226,12 +223,7 @@ class Limiter:
         """Send the messages that a call of ``reap`` handed on."""
         self.handed_on(HandedOn(outgoing))
 
-    def _drain_and_wake(self) -> None:
-        """Read the notes; if there was one, have the loop turn, so that it sends the acks that were queued for it.
-
-        This is for other threads, and for the loop's own timers: kombu's hub looks at its queue before these, and then
-        sleeps until the next event.
-        """
+    def _drain_beside_the_loop(self) -> None:
         if self.drain():
             self.waker.wake()
 
@@ -246,7 +238,7 @@ class Limiter:
         announce = Announcer()
         own = measured(store, announce) if is_on(self.settings) else store
         keeper = LeaseKeeper(own, announce, lambda: self.worker.declare(own))  # the sweeper reaps
-        releaser = Releaser(own, self._drain_and_wake, self.handed_on)
+        releaser = Releaser(own, self._drain_beside_the_loop, self.handed_on)
         ledger = Ledger(keeper, releaser, announce, self.handed_on)
         receivers = ReceiverThread(releaser.soon)
         breaker = CircuitBreaker()

@@ -342,8 +342,6 @@ if "LOG_PREFETCH" in os.environ:
     faults.log_prefetch()
 if "REST_LONG" in os.environ:
     faults.rest_long()
-if "READ_FOR_NO_ACK" in os.environ:
-    faults.read_for_no_ack()
 if "SWEEP_ONCE" in os.environ:
     faults.sweep_once()
 if "ANSWER_NO_QUESTION" in os.environ:

@@ -33,7 +33,6 @@ from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
 from celery_semaphore.worker.messages import parking_watch, publisher, sweeper
 from celery_semaphore.worker.messages.publisher import Publisher
-from celery_semaphore.worker.permits import early_acks
 from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
 
@@ -178,11 +177,6 @@ def log_looks(path: str) -> None:
 def rest_long() -> None:
     """Let the releaser read no notes of its own accord."""
     releaser.IDLE_CHECK_S = 3600.0
-
-
-def read_for_no_ack() -> None:
-    """Let no timer of early acks fire: each of them stays due until something else reads the notes."""
-    early_acks.PERIOD_S = 3600.0
 
 
 def sweep_once() -> None:

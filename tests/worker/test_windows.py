@@ -98,27 +98,6 @@ def test_main_process_dies(rabbit_site: Site, tmp_path: Path, name: str, when: s
 
 
 @pytest.mark.rabbitmq
-@pytest.mark.parametrize(("when", "runs"), [("after held", 1), ("before released", 2)])
-def test_main_process_dies_while_an_early_ack_is_due(
-    rabbit_site: Site, tmp_path: Path, when: str, runs: int
-) -> None:
-    """The broker delivers again: no task is lost that had not begun, and one that had runs once more."""
-    site = rabbit_site
-    env = fault(site, tmp_path, f"main: {when}") | {"REST_LONG": "1", "READ_FOR_NO_ACK": "1"}
-    conf = {**site.conf, "semaphore_keep": False}  # a session wakes the loop, too
-    victim = site.start(name="victim", concurrency=1, env=env, conf=conf)
-    resource = uuid4().hex
-    result = site.send("early", "success", resource)
-    wait_until(lambda: not victim.running(), 20, "the victim is dead")
-    site.start(name="heir", concurrency=1)
-    wait_until(lambda: site.counter.stats(resource)["completed"] == runs, 30, "the heir ran it")
-    wait_until(result.ready, 10, "it has a state")
-    assert result.state == "SUCCESS"
-    assert site.counter.stats(resource)["entries"] == runs
-    site.wait_all_back(ONE, site.lease + 5)
-
-
-@pytest.mark.rabbitmq
 @pytest.mark.parametrize("when", ["before publish", "after publish"])
 @pytest.mark.parametrize("name", ["early", "late"])
 def test_main_process_dies_while_it_puts_a_message_back(

@@ -104,11 +104,9 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
 
     def register_with_event_loop(self, _parent: WorkController, hub: Hub) -> None:
         """Watch the waker's pipe; Celery calls this at each connection to the broker."""
-        # The pipe of notes is left to the releaser's thread and to the timer of early acks: each task writes three
-        # notes. Of these only a release that handed something on is urgent, and its process wakes the loop.
+        # The pipe of notes is left to the releaser's thread: each task writes three notes. Of these only a release that
+        # handed something on is urgent, and its process wakes the loop.
         hub.add_reader(self.limiter.waker.fileno(), self.limiter.on_wake)
-        if self.limiter.notes is not None:
-            self.limiter.early_acks.serve(hub)
 
     def stop(self, parent: WorkController) -> None:
         """Do nothing: tasks still run, so their permits are kept until the consumer step's shutdown."""

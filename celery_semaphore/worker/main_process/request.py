@@ -168,7 +168,6 @@ class LimitedRequestMixin(EventsMixin):
         finally:
             self._accepting = False
         self._limiter.process.ledger.watch(self.holder, self)
-        self._limiter.early_acks.expect(self)
 
     def acknowledge(self) -> None:
         """Acknowledge the message, except when Celery wants to before the task has a permit."""
@@ -180,14 +179,6 @@ class LimitedRequestMixin(EventsMixin):
         """Reject the message, unless it was acknowledged meanwhile."""
         self._returned = requeue
         self._reply.run(partial(self._reject, requeue))
-
-    @property
-    def ack_is_due(self) -> bool:
-        """Whether the message must be acknowledged as soon as the permit is noted."""
-        ledger = self._limiter.process.ledger
-        # Its end acknowledges by itself, and the note may find that the message was replied to otherwise.
-        is_awaited = ledger.has(self.holder) and not ledger.holds(self.holder)
-        return is_awaited and not self.task.acks_late
 
     def permit_held(self, since: float) -> None:
         """Acknowledge early if the task does, and forget the wait, so that no retry inherits it."""

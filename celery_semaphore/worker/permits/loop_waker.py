@@ -1,7 +1,7 @@
 """LoopWaker: wake a worker's event loop at once.
 
-What another thread or process has for the loop is only queued, and the loop may sleep for long. Until it wakes, the
-broker counts a message as unacknowledged, and delivers no other instead; and a granted message is not begun.
+An acknowledgement from another thread is only queued for the loop, which may sleep for long. Until it wakes, the broker
+counts the message as unacknowledged, and delivers no other instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FULL = 1 << 16  # bytes that a pipe holds; if one holds more, the rest wakes the
 class LoopWaker:
     """Wakes the loop by a pipe that only the loop reads: another reader could swallow the wake-up.
 
-    The pool's processes inherit the pipe, to wake the loop when a release has handed on what it must begin or send.
+    The pool's processes inherit the pipe, to wake the loop when an early ack is due.
     """
 
     def __init__(self) -> None:

@@ -140,6 +140,8 @@ def _acquire(
     took, waited = time.monotonic() - since, seconds_waited(answer, headers.ticket)
     observer.held(PermitAcquiredEvent(answer, task.name, waited, took), since)
     _tell_end_of_wait(task, headers, claims, waited)
+    if limiter.notes is not None and not task.acks_late:
+        limiter.waker.wake()  # its message is to be acknowledged now
     return answer
 
 
