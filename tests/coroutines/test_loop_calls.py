@@ -25,7 +25,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
-from .loops import soon_nothing_is_left, until
+from .loops import soon_nothing_is_left, threads_of_ours, until
 
 ONE = Claim("api", None, 1)
 
@@ -178,12 +178,17 @@ class TestPostgreSQL:
                 lock.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('locked'))")
                 asyncio.run(both())
 
-    def test_there_are_four_threads_at_most(self, postgres: PostgresServer) -> None:
-        api = AsyncSemaphore("api", 50, url=postgres.url)
+    def test_seven_threads_of_ours_at_most(self, postgres: PostgresServer) -> None:
+        """Four of them make calls, however many coroutines wait."""
+        api, before = AsyncSemaphore("api", 2, url=postgres.url), threads_of_ours()
 
         async def main() -> None:
-            await asyncio.gather(*[acquired_and_released(api) for _ in range(50)])
+            some = asyncio.gather(*[acquired_and_released(api, 60) for _ in range(50)])
+            await asyncio.sleep(0.2)
+            most = len(threads_of_ours() - before)
+            await some
             assert 1 < len(loop_calls_of(api._store)._threads) <= 4
+            assert most <= 7
 
         asyncio.run(main())
 
