@@ -124,7 +124,7 @@ def test_it_ends_at_once_for_a_caller_that_leaves_no_thread(
         wait_until(lambda: asks.looked)
         one.discard(wait)
         one.end_if_idle()
-        assert {*threading.enumerate()} == threads
+        assert {*threading.enumerate()} <= threads
         asks.looked.clear()
 
 

@@ -91,7 +91,7 @@ class TestLeavesNothing:
         body = task(any_app, lambda self: occupied(any_app), name="body")
         before = {*threading.enumerate()}
         assert [body.apply().get() for _ in range(3)] == [1, 1, 1]
-        assert {*threading.enumerate()} == before
+        assert {*threading.enumerate()} <= before
         assert occupied(any_app) == 0
 
     def test_no_thread_stays_of_one_that_fails_or_gets_no_permit(self, app: Celery) -> None:
@@ -104,7 +104,7 @@ class TestLeavesNothing:
         with pytest.raises(SemaphoreTimeout):
             fails.apply()
         store_of(app).release("other", [ONE])
-        assert {*threading.enumerate()} == before
+        assert {*threading.enumerate()} <= before
         assert occupied(app) == 0
 
     def test_it_is_renewed_while_it_runs(self, app: Celery) -> None:
@@ -141,7 +141,7 @@ class TestLeavesNothing:
         body = task(app, lambda self: server.kill(), name="body")
         assert body.apply().state == "SUCCESS"
         assert "was not released, its lease ends" in caplog.text
-        assert {*threading.enumerate()} == before
+        assert {*threading.enumerate()} <= before
 
 
 class TestWaits:
@@ -168,7 +168,7 @@ class TestWaits:
         later.start()
         assert task(any_app, lambda self: 7, name="body").apply().get() == 7
         later.join()
-        assert {*threading.enumerate()} == before
+        assert {*threading.enumerate()} <= before
 
     def test_one_that_gets_no_permit_leaves_the_line(self, any_app: Celery) -> None:
         any_app.conf.semaphore_eager_timeout = 0.3
@@ -178,7 +178,7 @@ class TestWaits:
             task(any_app, lambda self: None, name="body").apply()
         seen = store.snapshot("one")
         assert (seen.occupied, seen.waiting) == (1, 0)
-        assert {*threading.enumerate()} == before
+        assert {*threading.enumerate()} <= before
         store.release("other", [ONE])
 
     def test_asked_once_it_is_never_in_line(self, app: Celery) -> None:
