@@ -23,7 +23,7 @@ from .core.store import Release, Store
 from .errors import ConfigurationError, SemaphoreError, SemaphoreTimeout
 from .loop_losses import LossCallback
 from .semaphore_base import SemaphoreBase, check_renewed, not_held
-from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit, seconds
+from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit
 from .stores.options import StoreOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,9 +123,6 @@ class AsyncSemaphore(SemaphoreBase):
         """
         return AsyncPermitBlock(self, self._length(timeout))
 
-    def _length(self, timeout: float | None) -> float:
-        return self._timeout if timeout is None else seconds(timeout)
-
     def _callback(self) -> LossCallback | None:
         return LossCallback(self._on_lost) if callable(self._on_lost) and check_loop() else None
 
@@ -157,11 +154,6 @@ class AsyncSemaphore(SemaphoreBase):
             else:
                 waiter.give_up()
             raise
-
-    def _release_later(self, permit: Permit) -> None:
-        held_permits = held_permits_in(self._store)
-        held_permits.take(permit.holder)
-        held_permits.release_later(permit.holder, permit.claims)
 
     async def __aenter__(self) -> Permit:
         block = self.permit()

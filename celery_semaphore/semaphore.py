@@ -17,7 +17,7 @@ from .core.permit import Held, Permit
 from .core.store import Store
 from .errors import SemaphoreError, StoreUnavailable
 from .semaphore_base import SemaphoreBase, check_renewed, not_held
-from .semaphore_checks import check_function, check_permit, seconds
+from .semaphore_checks import check_function, check_permit
 from .stores.options import StoreOptions
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Semaphore(SemaphoreBase):
         timeout, as the interrupted code may hold the permit. In the thread of a running asyncio loop only a timeout of
         0 is allowed, as a wait would stop the loop; ``release`` may be called there.
         """
-        waiter = self._waiter(self._timeout if timeout is None else seconds(timeout))
+        waiter = self._waiter(self._length(timeout))
         try:
             return self._acquire(waiter)
         except BaseException:  # a signal handler may raise when the permit is there already
@@ -121,7 +121,7 @@ class Semaphore(SemaphoreBase):
 
         Unlike ``with semaphore``, it may be left in another thread than it was entered in.
         """
-        return PermitBlock(self, self._timeout if timeout is None else seconds(timeout))
+        return PermitBlock(self, self._length(timeout))
 
     def _waiter(self, timeout: float) -> BlockingWaiter:
         if timeout > 0:
@@ -157,12 +157,6 @@ class Semaphore(SemaphoreBase):
         else:
             if handed.granted:
                 asker_of(self._store).tell(handed.granted)
-
-    def _release_later(self, permit: Permit) -> None:
-        """Renew it no more and release it in the background; twice does no harm."""
-        held_permits = held_permits_in(self._store)
-        held_permits.take(permit.holder)
-        held_permits.release_later(permit.holder, permit.claims)
 
     def _refuse_to_stop_a_loop(self) -> None:
         """Raise if a wait would stop an event loop, and so any code in it that would release."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from .core.held_permits import held_permits_in
 from .core.key import any_key_of
 from .core.permit import Claim, Permit, Refusal, Renewal, Renewals, Snapshot
 from .core.seconds import lease_of
@@ -62,6 +63,15 @@ class SemaphoreBase:
         if self._kept_in is None:
             self._kept_in = _store_of(self._app)
         return self._kept_in
+
+    def _length(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else seconds(timeout)
+
+    def _release_later(self, permit: Permit) -> None:
+        """Renew it no more and release it in the background; twice does no harm."""
+        held_permits = held_permits_in(self._store)
+        held_permits.take(permit.holder)
+        held_permits.release_later(permit.holder, permit.claims)
 
     def _seen(self) -> Snapshot:
         return self._store.snapshot(self._claim.resource, waiters=1)

@@ -44,9 +44,8 @@ class LoopCalls:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queue = SimpleQueue[_Call]()
-        self._starting = (
-            threading.RLock()
-        )  # reentrant: a signal handler may run callbacks of a loop
+        # Reentrant: a signal handler may run callbacks of a loop.
+        self._starting = threading.RLock()
         self._threads: list[_CallThread] = []
         self._left = set[_Call]()  # calls that are queued or under way
 
@@ -209,9 +208,8 @@ def _wake(answers: Sequence[tuple[_Call, object]]) -> None:
     for call, answer in answers:
         by_loop.setdefault(call.loop, []).append((call.answer, answer))
     for loop, some in by_loop.items():
-        with suppress(
-            RuntimeError
-        ):  # the loop is closed: its coroutines were, too, or their leases end
+        # The loop may be closed: its coroutines were, too, or their leases end.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(_deliver, some)
 
 

@@ -120,7 +120,7 @@ MUTANTS = [
         "a block of its own waits as long as its semaphore",
         "each block does",
         "semaphore",
-        "PermitBlock(self, self._timeout if timeout is None else seconds(timeout))",
+        "PermitBlock(self, self._length(timeout))",
         "PermitBlock(self, self._timeout)",
         f"{BLOCK}::test_it_has_a_time_of_its_own",
     ),

@@ -21,9 +21,7 @@ class Destination(StrEnum):
 
     PARKED = "parked"  # into the store
     IN_LINE = "in_line"  # kept by its worker, until its session is granted a permit for it
-    KEPT = (
-        "kept"  # kept by its worker, which asks again after the delay: its task stands in no line
-    )
+    KEPT = "kept"  # by its worker, which asks again after the delay: its task stands in no line
     PUBLISHED = "published"  # into its queue, to come back after the delay
     DROPPED = "dropped"  # its task ends as revoked, or is a copy
     FAILED = "failed"  # its task ends with an error
