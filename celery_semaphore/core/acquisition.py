@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -15,6 +14,7 @@ from ..errors import SemaphoreTimeout, StoreUnavailable
 from .asker import Notice, WaitingCall, asker_of
 from .lease import BEATS
 from .names import new_name
+from .outage import TRYING_AGAIN, outage_of
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
 from .session import HeldWait
 from .signal_safe_event import SignalSafeEvent
@@ -22,10 +22,8 @@ from .store import Acquire, Store
 from .ticket import DEFAULT_PRIORITY, Ticket
 from .wait_policy import too_heavy, usage
 
-logger = logging.getLogger(__name__)
-
 RETRY_DELAY_S = 1.0  # between two attempts while the store fails
-ASKS = 3  # acquires per lease: without a worker that sweeps, these end what is overdue
+ASKS = 3  # acquires per lease, also of a call that no grant notifies
 
 OnAnswer = Callable[[Refusal | StoreUnavailable], None]
 
@@ -83,10 +81,11 @@ class Acquisition:
         self._holder = holder or new_name()
         self._ticket: Ticket | None = None
         self._asker = asker_of(store)
+        self._session = self._asker.session  # named in the last acquire
+        self._outage = outage_of(store)
         self._waiting: WaitingCall | None = None
         self._asked: float | None = None  # before the first acquire that may have been admitted
         self._unanswered = False  # an acquire had no answer
-        self._warned = False
         self._why = ""
 
     @property
@@ -121,7 +120,7 @@ class Acquisition:
                 yield Pause(pause, self._waiting.notified if self._waiting else None)
 
     def end(self) -> None:
-        """Ask for its grant no more."""
+        """Ask no more, nor for its grant."""
         if self._waiting is not None:
             self._asker.discard(self._waiting.wait)
 
@@ -150,6 +149,7 @@ class Acquisition:
         except StoreUnavailable:
             self._unanswered = True
             raise
+        self._outage.answered()
         if isinstance(answer, Refusal):
             self._ticket = answer.ticket or self._ticket
             # Not before the ticket is known: a call that gives up needs one of the two.
@@ -161,6 +161,7 @@ class Acquisition:
             return None
         timeout = None if self._timeout == inf else self._timeout
         again = min(self._longest_pause, self.store.lease / ASKS)
+        self._session = self._asker.session
         return Wait(
             Kind.BLOCK,
             self._ticket,
@@ -168,7 +169,7 @@ class Acquisition:
             shortest=again,
             longest=again,
             timeout=timeout,
-            session=self._asker.session,
+            session=self._session,
         )
 
     def _confirmed(self, permit: Permit, since: float) -> Generator[Step, Any, float | None]:
@@ -222,11 +223,11 @@ class Acquisition:
         if self._waiting is None and self._ticket is not None:
             wait = HeldWait(self._ticket, tuple(self.claims), Kind.BLOCK)
             self._waiting = self._asker.add(wait, self._notice())
-        return refusal.retry_after
+        # Compared after the asker knows the wait: either it is notified of a new session, or this sees it.
+        return refusal.retry_after if self._session == self._asker.session else 0.0
 
     def _failed(self, error: StoreUnavailable) -> float:
-        if not self._warned and self._timeout > 0:
-            logger.warning("semaphore %r: trying again: %s", self.claims[0].semaphore, error)
-        self._warned = True
+        if self._timeout > 0:
+            self._outage.failed(TRYING_AGAIN, self.claims[0].semaphore, error)
         self._why = str(error)
         return RETRY_DELAY_S

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import time
 from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 
 EXIT_TIMEOUT_S = 1.0
 
@@ -23,4 +27,22 @@ def _flush() -> None:
         flush(until)
 
 
+def _before_fork() -> None:
+    # Not imported here: most programs do without it, and then have no child of that kind.
+    if util := sys.modules.get("multiprocessing.util"):
+        _flush_in_children(util)
+
+
+@cache
+def _flush_in_children(util: ModuleType) -> None:
+    """Flush where a forked process of ``multiprocessing`` ends, too: it skips ``atexit``."""
+
+    def in_child(_: object) -> None:
+        util.Finalize(None, _flush, exitpriority=-1)  # after its own children have ended
+
+    # Not in the parent: such a process begins by forgetting what its parent had registered.
+    util.register_after_fork(_flush, in_child)
+
+
 atexit.register(_flush)
+os.register_at_fork(before=_before_fork)

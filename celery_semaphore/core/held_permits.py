@@ -14,6 +14,7 @@ from .asker import asker_of
 from .at_exit import flush_at_exit
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
+from .outage import outage_of
 from .permit import Claim, Permit
 from .releaser import Releaser
 from .store import Store
@@ -35,7 +36,7 @@ class HeldPermits:
         self._starting = threading.RLock()  # reentrant: a signal handler may acquire, too
         announce = Announcer()
         announce.subscribe(self._happened)
-        self._keeper = LeaseKeeper(store, announce, store.reap)
+        self._keeper = LeaseKeeper(store, announce, self._reap)
         self._releaser = Releaser(
             store, handed_on=lambda handed: asker_of(store).tell(handed.granted)
         )
@@ -93,6 +94,10 @@ class HeldPermits:
         """Renew and release nothing any more."""
         self._keeper.stop()
         self._releaser.close(0.0)
+
+    def _reap(self) -> None:
+        self._store.reap()
+        outage_of(self._store).answered()
 
     def _forget(self, holder: str, gone: Callable[[], bool]) -> bool:
         """Return whether this holder is gone; forget it then, as the keeper does."""

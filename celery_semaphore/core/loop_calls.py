@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import time
@@ -20,9 +19,8 @@ from .asker import asker_of
 from .at_exit import flush_at_exit
 from .background_thread import BackgroundThread
 from .held_permits import held_permits_in
+from .outage import NOT_RELEASED, outage_of
 from .store import CALLED, Acquire, HandedOn, Release, Store
-
-logger = logging.getLogger(__name__)
 
 IDLE_S = 10.0  # without a call, after which a thread ends
 FLUSH_CHECK_S = 0.005  # between two looks, at the end of the process, whether all calls were made
@@ -161,7 +159,7 @@ class LoopCalls:
         held_permits_in(self._store).release_later(release.holder, release.claims)
         if isinstance(said, BaseException) and not isinstance(said, StoreUnavailable):
             return _Failed(said)
-        logger.warning("%s is not released yet, retrying for one lease: %s", release.holder, said)
+        outage_of(self._store).failed(NOT_RELEASED, release.holder, said)
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import weakref
 from contextlib import suppress
 
@@ -10,26 +11,31 @@ from contextlib import suppress
 class LoopNotice:
     """A notice of the running event loop, for one coroutine of it.
 
-    The asker keeps it while the coroutine waits. So it must not keep the coroutine: once its loop is closed, only the
-    garbage collector closes a coroutine, which leaves the line then.
+    The asker keeps it while the coroutine waits. So it must not keep the coroutine, nor the loop that does: once a loop
+    is closed, or dropped without that, only the garbage collector closes a coroutine, which leaves the line then.
     """
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = weakref.ref(asyncio.get_running_loop())
+        self.unheard_since: float | None = None
         self._told = False
         self._woken: weakref.ref[asyncio.Future[None]] | None = None
 
     def set(self) -> None:
         """Wake the coroutine that waits, or the next time that it will."""
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._tell)
+        if self.unheard_since is None:
+            self.unheard_since = time.monotonic()
+        if loop := self._loop():
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(self._tell)
 
     async def wait(self, seconds: float) -> None:
         """Wait for so long at most, or until it is set; clear it."""
         if not self._told:
-            woken = self._loop.create_future()
+            loop = asyncio.get_running_loop()
+            woken = loop.create_future()
             self._woken = weakref.ref(woken)
-            timer = self._loop.call_later(seconds, _wake, woken)  # the loop keeps the future
+            timer = loop.call_later(seconds, _wake, woken)  # the loop keeps the future
             try:
                 await woken
             finally:
@@ -38,6 +44,7 @@ class LoopNotice:
         self._told = False
 
     def _tell(self) -> None:
+        self.unheard_since = None
         self._told = True
         if self._woken is not None and (woken := self._woken()) is not None:
             _wake(woken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,12 +10,11 @@ from functools import partial
 
 from ..errors import StoreUnavailable
 from .background_thread import BackgroundThread
+from .outage import GIVEN_UP, outage_of
 from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
 from .store import HandedOn, Store
 from .ticket import Ticket
-
-logger = logging.getLogger(__name__)
 
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
@@ -51,6 +49,7 @@ class Releaser:
         handed_on: Callable[[HandedOn], None] = lambda _: None,
     ) -> None:
         self._store = store
+        self._outage = outage_of(store)
         self._handed_on = handed_on
         self._before = before  # reads the notes of the pool's processes
         self._jobs: deque[Callable[[], None]] = deque()
@@ -130,8 +129,10 @@ class Releaser:
         over = [release]  # also after an error that is not repeated
         try:
             handed = self._store.release(release.holder, release.claims, release.message_id)
+            self._outage.answered()
             self._handed_on(handed)
         except StoreUnavailable as error:
+            self._outage.note()
             self._releases.append(release)
             over = self._give_up_overdue(error)
             self._retry_at = time.monotonic() + RETRY_PAUSE_S
@@ -152,8 +153,6 @@ class Releaser:
         begun = time.monotonic() - self._store.lease
         overdue = [release for release in self._releases if release.since < begun]
         if overdue:
-            logger.warning(
-                "%d release(s) given up, their leases have ended: %s", len(overdue), error
-            )
+            self._outage.failed(GIVEN_UP, len(overdue), error)
             self._releases = deque(each for each in self._releases if each.since >= begun)
         return overdue

@@ -13,6 +13,8 @@ class SignalSafeEvent:
     shutdown), it blocks no other thread, as it would inside the lock of a condition or an event.
     """
 
+    unheard_since: float | None = None  # see Notice: a thread that waits always runs
+
     def __init__(self) -> None:
         self._silent = threading.Lock()
         self._silent.acquire()

@@ -22,6 +22,7 @@ from .permit import (
     Wait,
 )
 from .session import HeldWait, SessionReply, Standing
+from .task_wait import TaskWait
 from .ticket import Ticket
 
 # Resources with messages that a process with a broker must take and send.
@@ -236,6 +237,13 @@ class Store(Protocol):
 
     def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
         """Yield each of these resources, in order, without waiters; in few round trips, so not at one instant."""
+
+    def waits_of(self, task_id: str) -> list[TaskWait]:
+        """Return the waits of this task, oldest first, at most ``WAITS_OF_TASK``: mostly one, or none.
+
+        Its cost must not grow with the number of waits in the store, but with the length of the line of each. The
+        holders that were refused first are named ``<task id>:<more>``, where ``more`` has no colon.
+        """
 
     def totals(self, resources: Sequence[str]) -> list[Totals]:
         """Return the counts of these resources, at most ``TOTALLED``, in order and in one call.

@@ -14,7 +14,7 @@ SELECT current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
     coalesce(current_setting('synchronous_standby_names', true), '')
 """
 STANDBYS = (
-    "Parking, sending what is parked, `semaphore next` and `purge` wait for a standby of"
+    "Parking, sending what is parked, `semaphore promote` and `purge` wait for a standby of"
     " synchronous_standby_names={names!r}, and keep their locks in the meantime: make sure that two of them are up, or let the"
     " role wait for the server's own disk alone (ALTER ROLE ... SET synchronous_commit = 'local')."
 )

@@ -53,15 +53,17 @@ class Runner:
                 outgoing |= self._reap([name], SHORTEST_MS)
         return outgoing
 
-    def _reap(self, names: list[str], lock_timeout: int | None = None) -> Outgoing:
+    def _reap(self, names: list[str], lock_timeout: int) -> Outgoing:
         outgoing: Outgoing = frozenset()
         for start in range(0, len(names), BATCH):
             some = names[start : start + BATCH]
             said = self.run("reap", some, lock_timeout=lock_timeout)
-            outgoing |= self.handed_on(some, said).outgoing
+            outgoing |= self.handed_on(some, said, lock_timeout).outgoing
         return outgoing
 
-    def handed_on(self, names: list[str], said: list[Row]) -> HandedOn:
+    def handed_on(
+        self, names: list[str], said: list[Row], lock_timeout: int | None = None
+    ) -> HandedOn:
         """Continue the hand-on until it is done; return what all its calls handed on.
 
         A head with claims on other resources is tried in a call that declares them all.
@@ -77,7 +79,7 @@ class Runner:
                 break
             # Hand on at the given resources first.
             names = list(dict.fromkeys([*names, *more]))
-            said = self.run("reap", names)
+            said = self.run("reap", names, lock_timeout=lock_timeout)
         return HandedOn(frozenset(outgoing), frozenset(granted))
 
     def run(

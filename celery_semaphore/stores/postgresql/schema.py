@@ -33,7 +33,7 @@ _PARTS = (
     ),
     *("acquire", "acquire_slow_path", "hand_on", "pass_on", "release", "release_slow_path"),
     *("renew", "attach", "outbox", "end", "promote", "processes", "consumed_queues", "reap"),
-    *("ask", "name", "view"),
+    *("ask", "name", "view", "waits_of"),
     "totals",
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]*")

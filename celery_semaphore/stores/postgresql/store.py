@@ -54,6 +54,7 @@ from .renewals import Renewer
 from .runner import BATCH, SHORTEST_MS, Runner
 from .schema import SchemaName, durations_of, install
 from .sessions import Sessions
+from .waits_of import waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait
     from ...core.store import Acquire, Outgoing, Release
+    from ...core.task_wait import TaskWait
     from ...core.ticket import Ticket
     from ...errors import SemaphoreError
 
@@ -249,6 +251,9 @@ class PostgresStore(BringsDurations):
             for name, (epoch, seen) in zip(some, self._runner.run("snapshots", some), strict=True):
                 self.epoch = int(epoch)
                 yield answers.snapshot(name, 0, seen)
+
+    def waits_of(self, task_id: str) -> list[TaskWait]:
+        return waits_of(self._runner, task_id)
 
     def totals(self, resources: Sequence[str]) -> list[Totals]:
         check_totalled(resources)

@@ -20,9 +20,14 @@ from .scripts import PARTS, Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
     from ..durations import Durations
     from ..options import StoreOptions
+
+    class ShortCommand(Protocol):
+        def __call__(self, connection: Any, *, whole: bool) -> bytes: ...
+
 
 COMMON = ("epoch", "limits", "index", "names", "sessions", "grants", "ends", "rooms", "claims")
 FIXED = 6  # arguments that each script gets, see _call.lua
@@ -63,6 +68,25 @@ class Runner:
     ) -> list[Any]:
         answer: list[Any] = self._run_batch(script, [(wanted, words, keys)], lenient=False)[0]
         return answer
+
+    def run_short(self, short: ShortCommand, long: Script, call: Call) -> tuple[list[Any], bool]:
+        """Make a short call; if it answers 0, so that nothing has changed, make the long one over its connection.
+
+        Return the answer, and whether the short call sufficed.
+        """
+
+        def exchange(connection: Any) -> Any:
+            (answer,) = exchanged(connection, [short(connection, whole=False)])
+            if isinstance(answer, NoScriptError):
+                (answer,) = exchanged(connection, [short(connection, whole=True)])
+            sufficed = answer != 0
+            if not sufficed:
+                (answer,) = self._exchanged(connection, [(long, call)])
+            return _read(answer, lenient=False), sufficed
+
+        answer, sufficed = self._link.ask(exchange)
+        self.epoch = answer[0]
+        return answer, sufficed
 
     def run_all(self, script: Script, calls: Sequence[Call]) -> list[list[Any]]:
         """Run many calls in one round trip, or two if the server does not know the script yet."""

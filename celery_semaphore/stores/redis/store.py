@@ -49,7 +49,9 @@ from .questions import acquisition
 from .renewals import Renewer, figures_of
 from .runner import BATCH, NONE, Call, Runner
 from .sessions import Sessions
+from .short_calls import ShortCalls
 from .totals import totals
+from .waits_of import waits_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait, SessionReply, Standing
     from ...core.store import Acquire, Outgoing, Release
+    from ...core.task_wait import TaskWait
     from ...core.ticket import Ticket
     from ...errors import SemaphoreError
     from .connection import Word
@@ -80,6 +83,7 @@ class RedisStore(BringsDurations):
         self._process = ThisProcess()
         self._processes = pack([self._keys.common("processes")])
         self._index = Index(link, self._keys)
+        self._short_calls = ShortCalls(self._runner, self._keys, self._durations, options)
         self._hand_on = HandOn(self._runner)
         self._renewer = Renewer(self._runner)
         self._sessions = Sessions(self._runner)
@@ -120,8 +124,8 @@ class RedisStore(BringsDurations):
         check_holder(holder, message_id)
         wanted = resource_claims(claims)
         words = acquisition(claims, wanted, holder, wait, message_id)
-        key = self._key_of(wanted, message_id)
-        answer = self._runner.run(scripts.ACQUIRE, wanted, words, key)
+        call = wanted, words, self._key_of(wanted, message_id)
+        answer = self._short_calls.acquire(call, holder, wait, message_id)
         return answers.permit_or_refusal(claims, wanted, holder, answer)
 
     def attach(
@@ -154,9 +158,8 @@ class RedisStore(BringsDurations):
             words += [message_id.number, str(microseconds(message_id.remember_for))]
             words.append("first" if message_id.is_first else "")
             key = self._key_of(wanted, message_id)
-        return self._hand_on.handed_on(
-            wanted, self._runner.run(scripts.RELEASE, wanted, words, key)
-        )
+        answer = self._short_calls.release((wanted, words, key), holder, message_id)
+        return self._hand_on.handed_on(wanted, answer)
 
     def call_all(
         self, calls: Sequence[Acquire | Release]
@@ -236,6 +239,9 @@ class RedisStore(BringsDurations):
         said = self._runner.run_all(scripts.SNAPSHOT, calls)
         for name, answer in zip(names, said, strict=True):
             yield answers.snapshot(name, 0, answer)
+
+    def waits_of(self, task_id: str) -> list[TaskWait]:
+        return waits_of(self._runner, task_id)
 
     def totals(self, resources: Sequence[str]) -> list[Totals]:
         check_totalled(resources)

@@ -2,7 +2,8 @@
 --   KEYS[1] epoch    hash  id, run_id, created, grace_until; limited: 1 if there are limits or pauses of operators;
 --                          format: of all these keys; lease, take_up: in force for all callers;
 --                          slow, slow_until: the longest lease that some may still renew by;
---                          called: when a call came last; silent_since, awaited_until: see _prelude.lua
+--                          called: when a call came last; silent_since, awaited_until: see _prelude.lua;
+--                          calm: see _short.lua
 --   KEYS[2] limits   hash  resource or semaphore -> "<limit> <when>" that an operator set; and PAUSE and that name ->
 --                          "<its end> <its beginning>", also of a pause that lasts until it is resumed: decisions.py
 --   KEYS[3] index    zset  resource in use -> when it must be reaped
@@ -11,8 +12,8 @@
 --   KEYS[6] grants   zset  session, then a wait of it that has a grant, as in `names`, a line feed between them -> 0
 --   KEYS[7] ends     zset  the same -> when that grant ends
 --   KEYS[8] rooms    hash  session -> how many grants its process can use; without an entry there is no bound
---   KEYS[9] claims   hash  nonce of a wait -> resources and weights of its claims, and after a blank these claims as
---                          the caller wrote them
+--   KEYS[9] claims   zset  nonce of a wait, AFTER_NONCE, resources and weights of its claims, and after a blank
+--                          these claims as the caller wrote them -> 0; so the waits of one task stand together
 --   KEYS[10...]      eleven for each declared resource: see _permits.lua and _line.lua
 --   ARGV[1] lease, ARGV[2] how long the grant of a sent message lasts: as the caller knows them (A16)
 --   ARGV[3] now; empty for the server's clock        ARGV[4] run_id of the server at the caller's connection
@@ -41,6 +42,7 @@ local PAUSE = ":"
 -- The prefix of a grant among the holders, where the same nonce may have a permit. No UTF-8 text has this byte, so no
 -- holder's name begins with it.
 local GRANT = "\255"
+local AFTER_NONCE = "\255" -- no nonce has it either
 
 local now = tonumber(ARGV[3])
 if not now then

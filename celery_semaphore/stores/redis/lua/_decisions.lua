@@ -11,4 +11,5 @@ function decisions.forget_ended()
         end
     end
     call("HSET", EPOCH, "limited", call("EXISTS", LIMITS))
+    call("HDEL", EPOCH, "calm")
 end

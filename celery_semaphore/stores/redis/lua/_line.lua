@@ -22,7 +22,7 @@ function line.enqueue(at, ticket, info, payload)
     at.no_waiters = false
     -- First: a server without free memory refuses this.
     call("HSET", at.tickets, nonce, ticket:sub(1, RANK) .. cmsgpack.pack(info))
-    call("HSET", CLAIMS, nonce, waits.claimed(info) .. " " .. info.claims)
+    waits.keep_claims(nonce, info)
     if before then
         waits.step_out(at, stood)
         waits.forget_name(at, before.name, nonce)

@@ -5,7 +5,7 @@
 -- one. The first caller of an unused store needs no grace. If a caller knew an older epoch, even later, a grace lets
 -- living holders restore their permits first.
 local memory = call("HMGET", EPOCH, "id", "run_id", "grace_until", "limited", "format",
-    "lease", "take_up", "slow", "slow_until", "called", "silent_since", "awaited_until")
+    "lease", "take_up", "slow", "slow_until", "called", "silent_since", "awaited_until", "calm")
 if memory[5] ~= FORMAT and (tonumber(memory[5]) or 0) > tonumber(FORMAT) then -- this release must not write here
     return {err = "NEWERFORMAT " .. memory[5]} -- A1, Q1
 end
@@ -31,7 +31,7 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing has changed
         even_if_full()
         grace_until = (known_epoch or epoch) and recovered or 0
         epoch = math.max(now, (epoch or 0) + 1, (known_epoch or 0) + 1)
-        memory[1] = string.format("%.0f", epoch)
+        memory[1], memory[2] = string.format("%.0f", epoch), ARGV[4]
         limited = call("EXISTS", LIMITS) == 1
         call("HSET", EPOCH, "id", epoch, "run_id", ARGV[4], "created", now, "limited", limited and 1 or 0,
             "format", memory[5] or FORMAT)
@@ -40,6 +40,7 @@ if memory[1] ~= ARGV[5] or memory[2] ~= ARGV[4] then -- else nothing has changed
     end
     if run == "" and ARGV[4] ~= "" then -- the first caller may not know the run
         even_if_full()
+        memory[2] = ARGV[4]
         call("HSET", EPOCH, "run_id", ARGV[4])
     end
     if grace_until ~= tonumber(memory[3]) then
@@ -76,8 +77,27 @@ if not called or math.abs(now - called) >= LEASE / 10 then
     end
     even_if_full()
     call("HSET", EPOCH, "called", now, "silent_since", silent_since, "awaited_until", awaited_until)
+    called = now
 end
 local permits_ended_by = now < awaited_until and silent_since or now
+
+-- Write the record by which short scripts see that nothing of the above concerns a call, see _short.lua. It ends when a
+-- call must be noted again (A17), or with the windows of declared limits (A4). No grace has one: so a new epoch, or
+-- another run of the server, ends that of the epoch before.
+local calm = memory[13]
+if in_grace then
+    if calm then
+        call("HDEL", EPOCH, "calm")
+    end
+elseif not (calm and tonumber(calm:sub(1, 16)) <= now and now < tonumber(calm:sub(17, 32)))
+    and math.min(epoch, now) >= 1e15 then -- all have 16 digits
+    local window_end = now - now % LEASE + LEASE
+    local lasts_until = math.min(window_end, math.ceil(called + LEASE / 10))
+    local knows = table.concat({EPOCH_WRITTEN, ARGV[1], ARGV[2], memory[2] or ""}, " ")
+    -- Not call(): a full server refuses this, and must go on to refuse what else the script would write.
+    redis.pcall("HSET", EPOCH, "calm", string.format("%.0f%.0f%.0f%016.0f%d%s",
+        now, lasts_until, window_end, LEASE, limited and 1 or 0, knows))
+end
 
 -- Return whether a permit or a grant with this end is over. Nothing ends during the grace: the server was away, so no
 -- holder could renew and no session could ask.

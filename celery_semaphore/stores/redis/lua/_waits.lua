@@ -29,7 +29,7 @@ function waits.known_ticket(nonce)
 end
 
 -- Return the resources and weights of a wait as one text, the same in whatever order its caller names them.
-function waits.claimed(info)
+local function text_of(info)
     local claimed = {}
     for n, name in ipairs(info.names) do
         claimed[n] = string.format("%s*%.0f", name, info.weights[name])
@@ -38,10 +38,34 @@ function waits.claimed(info)
     return table.concat(claimed, "+")
 end
 
+-- Return the entry of a wait in CLAIMS, or nil: one at most begins with the nonce and the byte that follows it.
+local function entry_of(nonce)
+    local start = nonce .. AFTER_NONCE
+    return call("ZRANGEBYLEX", CLAIMS, "[" .. start, "(" .. start .. AFTER_NONCE)[1]
+end
+
+-- Keep the claims of a wait, as its caller wrote them; they replace those of an earlier record.
+function waits.keep_claims(nonce, info)
+    local before, entry = entry_of(nonce), nonce .. AFTER_NONCE .. text_of(info) .. " " .. info.claims
+    if before ~= entry then
+        call("ZADD", CLAIMS, 0, entry)
+        if before then
+            call("ZREM", CLAIMS, before)
+        end
+    end
+end
+
+local function forget_claims(nonce)
+    local entry = entry_of(nonce)
+    if entry then
+        call("ZREM", CLAIMS, entry)
+    end
+end
+
 -- A19: return the claims of the wait, as its caller wrote them, if they are others than these; else nil.
 function waits.other_claims(nonce, info)
-    local claimed, claims = (call("HGET", CLAIMS, nonce) or ""):match("^(%S+) (.*)$")
-    return claimed and claimed ~= waits.claimed(info) and claims or nil
+    local known, claims = (entry_of(nonce) or ""):sub(#nonce + 2):match("^(%S+) (.*)$")
+    return known and known ~= text_of(info) and claims or nil
 end
 
 -- Return whether the message of this wait was sent, with a grant that no call has ended.
@@ -90,7 +114,7 @@ function waits.dequeue(at, nonce)
         sessions.tell(info.session, at, nonce)
     end
     if call("HDEL", at.tickets, nonce) == 1 then
-        call("HDEL", CLAIMS, nonce)
+        forget_claims(nonce)
     end
 end
 

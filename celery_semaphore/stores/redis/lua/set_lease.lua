@@ -3,4 +3,5 @@
 -- Returns {epoch}
 even_if_full()
 call("HSET", EPOCH, "lease", arg(1), "take_up", arg(2), "slow", slowest, "slow_until", now + slowest)
+call("HDEL", EPOCH, "calm")
 return {epoch}

@@ -1,6 +1,6 @@
 """Hand on: grant a free permit to the first wait in line that is reachable.
 
-The rows are those of docs/maintain/architecture.md, chapter 7. H2, H4, H5 and H11 are in ``MemoryState.first``. H10 is
+The rows are those of docs/maintain/architecture.md, chapter 7. H2, H4, H5 and H11 are in ``StoreState.first``. H10 is
 not here: no other process waits for this store, so one call does all.
 """
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from ...core.store import Outgoing
     from .resource import Resource
-    from .state import MemoryState
+    from .state import StoreState
     from .stored_wait import StoredWait
 
 
-def hand_on(state: MemoryState, names: Sequence[str]) -> HandedOn:
+def hand_on(state: StoreState, names: Sequence[str]) -> HandedOn:
     """Grant the free permits of these resources."""
     granted: list[StoredWait] = []
     outgoing = _hand_on(state, names, granted)
     return HandedOn(outgoing, frozenset(waiter.nonce for waiter in granted if waiter.session))
 
 
-def _hand_on(state: MemoryState, names: Sequence[str], granted: list[StoredWait]) -> Outgoing:
+def _hand_on(state: StoreState, names: Sequence[str], granted: list[StoredWait]) -> Outgoing:
     """Add the waits that are granted to ``granted``, and return the resources with messages to send.
 
     If a head has claims on other resources, all are handed on together.
@@ -51,7 +51,7 @@ def _hand_on(state: MemoryState, names: Sequence[str], granted: list[StoredWait]
     return outgoing | _hand_on(state, together, granted)
 
 
-def _next(state: MemoryState, at: Resource) -> StoredWait | None:
+def _next(state: StoreState, at: Resource) -> StoredWait | None:
     """Return the first in line if there is room for it; else it blocks the line, or heavy waits would starve."""
     head = None if state.in_grace else state.first(at)  # H1
     if head and not state.refusal(head.claim_at(at.name), head.ticket):  # H1, H6
@@ -60,7 +60,7 @@ def _next(state: MemoryState, at: Resource) -> StoredWait | None:
 
 
 def _grant_or_move(
-    state: MemoryState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
+    state: StoreState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
 ) -> list[str]:
     """Return the resources where the wait keeps no room any more."""
     for claim in waiter.resource_claims:
@@ -73,7 +73,7 @@ def _grant_or_move(
     return []
 
 
-def _grant(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
+def _grant(state: StoreState, at: Resource, waiter: StoredWait) -> None:
     """H9, E4: grant all claims of this wait."""
     end_kept_room(state, waiter.resource_claims, waiter.nonce)
     token = state.new_token(waiter.resource_claims)

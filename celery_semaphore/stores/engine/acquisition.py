@@ -25,14 +25,14 @@ from .stored_wait import StoredWait
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .state import MemoryState
+    from .state import StoreState
 
 
 @dataclass
 class Acquisition:
     """One call of acquire, at one instant."""
 
-    state: MemoryState
+    state: StoreState
     claims: Sequence[Claim]
     holder: str
     wait: Wait | None
@@ -55,7 +55,7 @@ class Acquisition:
         if part:
             self.state.end_part(self.wanted, self.holder)
         for claim in self.wanted:
-            if self.holder in self.state.at(claim.resource).released:  # A7
+            if self.state.at(claim.resource).released.has(self.holder):  # A7
                 return self._refused(claim, Reason.RELEASED)
         self.state.check_claims(self.wanted, self.ticket.nonce)  # A19
         if reason := self.messages.refusal():  # A8, A9

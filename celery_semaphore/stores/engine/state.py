@@ -10,10 +10,12 @@ from ...core.key import all_keys_of
 from ...core.permit import HIGHEST, OtherClaims, Reason
 from ...core.session import GRANT_S
 from ..encoding import ResourceClaim, microseconds
+from .catalogue import Catalogue, WholeCatalogue
 from .consumed_queues import Brokers, ConsumedQueues
 from .decisions import Decisions
 from .declared import Declared
 from .epoch import Epoch
+from .known_messages import KeptRecords, MessageRecords
 from .resource import NOTHING, Entry, Own, Resource
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from ...core.permit import DeclaredLimit
     from ...core.ticket import Ticket
-    from .known_messages import KnownMessages
     from .stored_wait import StoredWait
 
 
@@ -29,17 +30,18 @@ GRANT = microseconds(GRANT_S)
 
 
 @dataclass
-class MemoryState:
+class StoreState:
     """The state of a store. ``enter`` sets the instant of a call; all other methods use it."""
 
     resources: dict[str, Resource] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)  # of operators
-    messages: dict[tuple[str, str], KnownMessages] = field(default_factory=dict)
+    messages: MessageRecords = field(default_factory=KeptRecords)
     sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
     rooms: dict[str, int | None] = field(default_factory=dict)  # how many grants each can use
     now: int = 0
 
     def __post_init__(self) -> None:
+        self.catalogue: Catalogue = WholeCatalogue(self.resources)
         self.epoch = Epoch()
         self.consumed_queues = ConsumedQueues()
         self.brokers = Brokers()
@@ -75,13 +77,6 @@ class MemoryState:
         found.touched = self.now
         return found
 
-    def known_messages(self, name: tuple[str, str]) -> KnownMessages | None:
-        """Return the record of a task's messages; delete expired records."""
-        while self.messages and next(iter(self.messages.values())).until <= self.now:
-            del self.messages[next(iter(self.messages))]
-        found = self.messages.get(name)
-        return found if found and found.until > self.now else None
-
     def end_overdue(self, wanted: Sequence[ResourceClaim]) -> None:
         for at in [self.at(claim.resource) for claim in wanted]:
             at.cut(self.now, self.epoch.furthest(self.now))
@@ -114,19 +109,10 @@ class MemoryState:
         self.sessions.pop(session, None)
         self.rooms.pop(session, None)
 
-    def granted_to(self, session: str) -> list[tuple[str, Entry]]:
-        """Return the nonces and the grants of this session's waits."""
-        return [
-            (nonce, entry)
-            for at in self.resources.values()
-            for nonce, entry in at.grants.items()
-            if (waiter := at.tickets.get(nonce)) and waiter.session == session
-        ]
-
     def has_room(self, session: str) -> bool:
         """Return whether the session can use another grant (H11); a wait without a session has its message here."""
         room = self.rooms.get(session)
-        return room is None or len(self.granted_to(session)) < room
+        return room is None or len(self.catalogue.granted_to(session)) < room
 
     def is_reachable(self, waiter: StoredWait) -> bool:
         """Return whether the wait can be granted: one of an earlier epoch may have ended in what the store lost."""
@@ -274,13 +260,11 @@ class MemoryState:
             entry = Entry(token, since, claim.weight, self.now + self.lease, self.epoch.id)
             at.holders[holder] = replace(entry, restored=claim.resource in restored)
 
-    def place_of(self, nonce: str) -> Resource | None:
-        """Return the resource with the record of this wait, the only one in the store."""
-        return next((at for at in self.resources.values() if nonce in at.tickets), None)
-
     def check_claims(self, wanted: Sequence[ResourceClaim], nonce: str) -> None:
         """A19: raise ``OtherClaims`` if the wait of this ticket has other claims."""
-        if (at := self.place_of(nonce)) and not at.tickets[nonce].claims_the_same(wanted):
+        if (at := self.catalogue.with_wait(nonce)) and not at.tickets[nonce].claims_the_same(
+            wanted
+        ):
             raise OtherClaims(at.tickets[nonce].ticket, at.tickets[nonce].claims)
 
     def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> Resource | None:
@@ -327,7 +311,7 @@ class MemoryState:
 
         Only then a wait with an overdue grant is in line again.
         """
-        found = [at for at in self.resources.values() if at.has_message(names)]
+        found = self.catalogue.with_messages(names)
         self.end_overdue([ResourceClaim(at.name, 0, 0) for at in found])
         return found
 

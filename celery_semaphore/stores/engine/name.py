@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait
     from ...core.ticket import Ticket
     from .resource import Entry, Resource
-    from .state import MemoryState
+    from .state import StoreState
 
 
-def name(state: MemoryState, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
+def name(state: StoreState, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
     return {wait.ticket: _named(state, session, wait) for wait in waits[:NAMED]}
 
 
-def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
+def _named(state: StoreState, session: str, wait: HeldWait) -> Standing:
     """E6: put the wait back into line, unless another message of it was refused since."""
     ticket, wanted = wait.ticket, resource_claims(wait.claims)
-    at = state.place_of(ticket.nonce)
+    at = state.catalogue.with_wait(ticket.nonce)
     if at and not at.tickets[ticket.nonce].claims_the_same(wanted):
         return Standing.ELSEWHERE  # N4, A19
     if at and at.was_sent(ticket.nonce) and state.is_over(at.grants[ticket.nonce]):
@@ -46,13 +46,13 @@ def _named(state: MemoryState, session: str, wait: HeldWait) -> Standing:
     return Standing.WAITS
 
 
-def _may_stay(state: MemoryState, waiter: StoredWait, grant: Entry | None) -> bool:
+def _may_stay(state: StoreState, waiter: StoredWait, grant: Entry | None) -> bool:
     if grant:
         return grant.ends > state.now
     return not waiter.away and waiter.epoch == state.epoch.id
 
 
-def _stand(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
+def _stand(state: StoreState, at: Resource, waiter: StoredWait) -> None:
     away = not state.is_awake(waiter.session)
     due, epoch = state.now if away else waiter.due, state.epoch.id
     at.tickets[waiter.nonce] = replace(waiter, epoch=epoch, away=away, aside=False, due=due)

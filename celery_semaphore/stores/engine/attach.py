@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ...core.permit import Claim
     from ...core.ticket import Ticket
     from .resource import Resource
-    from .state import MemoryState
+    from .state import StoreState
 
 
 def attach(
-    state: MemoryState,
+    state: StoreState,
     ticket: Ticket,
     claims: Sequence[Claim],
     payload: bytes,
@@ -48,7 +48,7 @@ def attach(
         _send(state, at, waiter)
 
 
-def _send(state: MemoryState, at: Resource, waiter: StoredWait) -> None:
+def _send(state: StoreState, at: Resource, waiter: StoredWait) -> None:
     """Put the message into the outbox, with the grant of its wait."""
     for claim in waiter.resource_claims:
         grants = state.at(claim.resource).grants

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .resource import Entry, Resource
-    from .state import MemoryState
+    from .state import StoreState
 
 
-def take(state: MemoryState, name: str, broker: str | None) -> list[Grant]:
+def take(state: StoreState, name: str, broker: str | None) -> list[Grant]:
     """Return each message that must be sent, once; one that is not sent is returned again after its grant ended."""
     at, grants, kept = state.at(name), list[Grant](), dict[str, int]()
     for waiter, entry in outgoing(at):
@@ -39,7 +39,7 @@ def outgoing(at: Resource) -> Iterator[tuple[StoredWait, Entry | None]]:
             yield waiter, entry
 
 
-def sent(state: MemoryState, grant: Grant, take_up: int) -> None:
+def sent(state: StoreState, grant: Grant, take_up: int) -> None:
     """E15: delete a message that the broker has; its grant, if it has one, lasts ``take_up`` from now."""
     nonce, until = grant.ticket.nonce, grant.expires_at
     for claim in resource_claims(grant.claims):

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.ticket import HIGHEST_PRIORITY, Ticket
+from .tombstones import KeptTombstones, Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -61,7 +62,7 @@ class Resource:
     holders: dict[str, Entry] = field(default_factory=dict)  # permits
     # By nonce, apart from `holders`: a nonce is a holder's name, and may have a permit and a grant at once.
     grants: dict[str, Entry] = field(default_factory=dict)
-    released: dict[str, int] = field(default_factory=dict)  # tombstones: holder → expiry
+    released: Tombstones = field(default_factory=KeptTombstones)
     tickets: dict[str, StoredWait] = field(
         default_factory=dict
     )  # by nonce: in line, granted or ended
@@ -135,12 +136,17 @@ class Resource:
         waits = (each for each in self.tickets.values() if not each.ended)
         return any(each.name and each.name in names for each in waits)
 
+    def waits_of(self, task_id: str) -> list[StoredWait]:
+        """Return the waits of this task that have their records here."""
+        waits = self.tickets.values()
+        return [each for each in waits if each.nonce.rpartition(":")[0] == task_id]
+
     def parked(self, names: Iterable[str]) -> list[StoredWait]:
         """Return the waits in line of the messages with these names."""
         return [each for each in self.line() if each.name and each.name in names]
 
     def mark_released(self, holder: str, until: int) -> None:
-        self.released[holder] = until
+        self.released.mark(holder, until)
 
     def learn(self, held: int) -> None:
         if self.tickets:
@@ -172,7 +178,7 @@ class Resource:
                 self.forget(nonce)
             elif waiter.ends <= now:  # E10
                 self.end(nonce, now + take_up)
-        self.released = {name: until for name, until in self.released.items() if until > now}
+        self.released.drop_expired(now)
         return lapsed
 
     def _end_grants(self, now: int) -> list[Entry]:

@@ -10,11 +10,11 @@ from ..encoding import seconds
 from .resource import Resource
 
 if TYPE_CHECKING:
-    from .state import MemoryState
+    from .state import StoreState
     from .stored_wait import StoredWait
 
 
-def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
+def view(state: StoreState, name: str, most: int, skip: int) -> Snapshot:
     at = state.resources.get(name) or Resource(name)
     limit, paused_until = state.limit_behind(name), state.decisions.paused_until(name, state.now)
     held = _held(state, at)
@@ -27,7 +27,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
         None if at.mean is None else seconds(round(at.mean)),
         tuple(held),
         tuple(
-            _waiter(state, at, limit, n, w) for n, w in enumerate(line[skip : skip + most], skip)
+            waiter_of(state, at, limit, n, w) for n, w in enumerate(line[skip : skip + most], skip)
         ),
         len(line),
         seconds(state.now),
@@ -38,7 +38,7 @@ def view(state: MemoryState, name: str, most: int, skip: int) -> Snapshot:
     )
 
 
-def _held(state: MemoryState, at: Resource) -> list[Held]:
+def _held(state: StoreState, at: Resource) -> list[Held]:
     live = [
         Held(name, e.token, e.weight, seconds(e.since), seconds(e.ends), e.ticket)
         for name, e in (*at.holders.items(), *at.grants.items())
@@ -47,8 +47,8 @@ def _held(state: MemoryState, at: Resource) -> list[Held]:
     return sorted(live, key=lambda one: one.token)
 
 
-def _waiter(
-    state: MemoryState, at: Resource, limit: int | None, position: int, record: StoredWait
+def waiter_of(
+    state: StoreState, at: Resource, limit: int | None, position: int, record: StoredWait
 ) -> Waiter:
     weight = record.weight_at(at.name)
     return Waiter(

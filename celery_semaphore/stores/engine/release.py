@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...core.ticket import Ticket
-    from .state import MemoryState
+    from .state import StoreState
 
 
 def release(
-    state: MemoryState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
+    state: StoreState, holder: str, wanted: Sequence[ResourceClaim], message_id: MessageId | None
 ) -> None:
     """End the permit of this holder, and prevent that it gets one later."""
     note_end(state, wanted[0].resource, message_id, holder)  # R5
@@ -32,14 +32,14 @@ def release(
         state.taken_up(wanted, holder)
 
 
-def end_wait(state: MemoryState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
+def end_wait(state: StoreState, ticket: Ticket, wanted: Sequence[ResourceClaim]) -> None:
     """R6, E14: end the wait of this ticket, and its grant."""
     state.end_overdue(wanted)
     end_kept_room(state, wanted, ticket.nonce)
     state.taken_up(wanted, ticket.nonce)
 
 
-def _is_unheard(state: MemoryState, wanted: Sequence[ResourceClaim], holder: str) -> bool:
+def _is_unheard(state: StoreState, wanted: Sequence[ResourceClaim], holder: str) -> bool:
     """Return whether the holder has a wait from an acquire that lost its answer, without a parked message."""
     at = state.standing(wanted, holder)
     return at is not None and at.tickets[holder].payload is None and not at.was_sent(holder)

@@ -11,10 +11,10 @@ from .resource import Own
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .state import MemoryState
+    from .state import StoreState
 
 
-def renewed(state: MemoryState, permit: Permit) -> Renewal:
+def renewed(state: StoreState, permit: Permit) -> Renewal:
     wanted = resource_claims(permit.claims)
     state.end_overdue(wanted)
     part, whole = state.permit_of(wanted, permit.holder)
@@ -37,7 +37,7 @@ def renewed(state: MemoryState, permit: Permit) -> Renewal:
 
 
 def _is_forgotten(
-    state: MemoryState, permit: Permit, wanted: Sequence[ResourceClaim], own: Own
+    state: StoreState, permit: Permit, wanted: Sequence[ResourceClaim], own: Own
 ) -> bool:
     """Return whether the store lost this permit and may restore it.
 
@@ -46,7 +46,7 @@ def _is_forgotten(
     if not state.in_grace or permit.epoch == state.epoch.id:
         return False
     return all(
-        permit.holder not in state.at(claim.resource).released
+        not state.at(claim.resource).released.has(permit.holder)
         and state.has_room_for_living(claim, own)
         for claim in wanted
     )

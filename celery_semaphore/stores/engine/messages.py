@@ -12,7 +12,7 @@ from .known_messages import KnownMessages
 if TYPE_CHECKING:
     from ...core.permit import MessageId
     from ...core.ticket import Ticket
-    from .state import MemoryState
+    from .state import StoreState
 
 
 class Messages:
@@ -20,14 +20,14 @@ class Messages:
 
     def __init__(
         self,
-        state: MemoryState,
+        state: StoreState,
         resource: str,
         mine: MessageId | None,
         carried: Ticket | None = None,
     ) -> None:
         self._state, self._mine, self._carried = state, mine, carried
         self._name = (resource, mine.task if mine else "")
-        known = state.known_messages(self._name) if mine and not mine.is_first else None
+        known = state.messages.get(self._name, state.now) if mine and not mine.is_first else None
         told = known.ticket if known else None
         self._earlier = bool(told and carried and told.nonce != carried.nonce)
         self._known = None if self._earlier else known or self._unknown_run(carried)
@@ -63,7 +63,7 @@ class Messages:
 
     def admitted(self, holder: str) -> None:
         if self._mine and self._mine.is_first:
-            self._state.messages.pop(self._name, None)
+            self._state.messages.delete(self._name)
         elif self._mine:
             self._remember(KnownMessages(self.ticket, self._until(), self._mine.number, holder))
 
@@ -113,25 +113,20 @@ class Messages:
 
     def _remember(self, task: KnownMessages) -> None:
         if not self._earlier:
-            remember(self._state, self._name, task)
+            self._state.messages.put(self._name, task)
 
 
-def note_end(state: MemoryState, resource: str, mine: MessageId | None, holder: str) -> None:
+def note_end(state: StoreState, resource: str, mine: MessageId | None, holder: str) -> None:
     """R5: note that the task of this message ran, so that it and all others of the task are copies.
 
     The first message of a task has a record only if it was delivered again while it ran.
     """
     if mine:
         name = resource, mine.task
-        known = state.known_messages(name)
+        known = state.messages.get(name, state.now)
         if known and (known.admitted, known.holder) == (mine.number, holder):
             until = state.now + microseconds(mine.remember_for)
-            remember(state, name, replace(known, until=until, ran=True))
-
-
-def remember(state: MemoryState, name: tuple[str, str], task: KnownMessages) -> None:
-    state.messages.pop(name, None)  # newest last: see MemoryState.known_messages
-    state.messages[name] = task
+            state.messages.put(name, replace(known, until=until, ran=True))
 
 
 def _newer(carried: Ticket | None, told: Ticket | None) -> Ticket | None:

@@ -13,17 +13,17 @@ from .resource import Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .state import MemoryState
+    from .state import StoreState
 
 
-def totals(state: MemoryState, now: int, names: Sequence[str]) -> list[Totals]:
+def totals(state: StoreState, now: int, names: Sequence[str]) -> list[Totals]:
     """Count at this instant; a call that changes nothing begins no epoch."""
     check_format("the store", state.epoch.format)
     state.now = now
     return [_totals_of(state, name) for name in names]
 
 
-def _totals_of(state: MemoryState, name: str) -> Totals:
+def _totals_of(state: StoreState, name: str) -> Totals:
     at = state.resources.get(name) or Resource(name)
     live = [entry for entry in at.entries() if not state.is_over(entry)]
     line = at.line()
@@ -49,6 +49,6 @@ def _totals_of(state: MemoryState, name: str) -> Totals:
     )
 
 
-def _since_the_first(state: MemoryState, times: Iterable[int]) -> float | None:
+def _since_the_first(state: StoreState, times: Iterable[int]) -> float | None:
     first = min(times, default=None)
     return None if first is None else seconds(max(0, state.now - first))  # the clock may step back

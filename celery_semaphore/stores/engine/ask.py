@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from ...core.session import HeldWait
     from .resource import Resource
-    from .state import MemoryState
+    from .state import StoreState
 
 
 def ask(
-    state: MemoryState,
+    state: StoreState,
     session: str,
     begun: Sequence[HeldWait],
     to_forecast: Sequence[HeldWait],
     room: int | None,
 ) -> SessionReply:
-    slept = not state.is_awake(session)  # Q2, after Q1 in MemoryStore.ask
+    slept = not state.is_awake(session)  # Q2, after Q1 in Engine.ask
     state.wake(session)
     state.rooms[session] = room
     granted = _granted(state, session)  # Q3
@@ -39,8 +39,8 @@ def ask(
     return SessionReply(state.epoch.id, slept, len(state.sessions), granted, expected)
 
 
-def _granted(state: MemoryState, session: str) -> frozenset[str]:
-    granted = state.granted_to(session)
+def _granted(state: StoreState, session: str) -> frozenset[str]:
+    granted = state.catalogue.granted_to(session)
     return frozenset(nonce for nonce, entry in granted if entry.ends > state.now)
 
 
@@ -49,7 +49,7 @@ def _prolong(at: Resource, taken_up: AbstractSet[str], ends: int) -> None:
         at.grants[nonce] = replace(at.grants[nonce], ends=ends)
 
 
-def _turn_of(state: MemoryState, wait: HeldWait) -> float | None:
+def _turn_of(state: StoreState, wait: HeldWait) -> float | None:
     nonce = wait.ticket.nonce
     if at := state.standing(resource_claims(wait.claims), nonce):
         waiter, limit = at.tickets[nonce], state.limit(at.name)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from ..encoding import ResourceClaim
     from .resource import Resource
-    from .state import MemoryState
+    from .state import StoreState
     from .stored_wait import StoredWait
 
 
 def keep_room(
-    state: MemoryState, waiter: StoredWait, refusing: ResourceClaim, reason: Reason
+    state: StoreState, waiter: StoredWait, refusing: ResourceClaim, reason: Reason
 ) -> list[str]:
     """Keep the room of the other claims that would admit the wait, where permits do not come much sooner than its turn.
 
@@ -35,7 +35,7 @@ def keep_room(
 
 
 def _time_to_keep(
-    state: MemoryState, waiter: StoredWait, refusing: ResourceClaim, other: ResourceClaim
+    state: StoreState, waiter: StoredWait, refusing: ResourceClaim, other: ResourceClaim
 ) -> int | None:
     """Return for how long the other claim is to keep its room until the turn at the one that refuses, or None.
 
@@ -58,6 +58,6 @@ def _keep(at: Resource, waiter: StoredWait, weight: int, ends: int) -> None:
         at.kept[waiter.nonce] = KeptRoom(waiter.ticket, weight, ends)
 
 
-def end_kept_room(state: MemoryState, wanted: Sequence[ResourceClaim], nonce: str) -> list[str]:
+def end_kept_room(state: StoreState, wanted: Sequence[ResourceClaim], nonce: str) -> list[str]:
     """Return the resources where this wait kept room."""
     return [claim.resource for claim in wanted if state.at(claim.resource).kept.pop(nonce, None)]
