@@ -7,12 +7,15 @@ if TYPE_CHECKING:
     from .async_semaphore import AsyncSemaphore
     from .core.limit import Limit
     from .errors import PermitLost, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
+    from .ops.inspector import Inspector
     from .semaphore import Semaphore
     from .task.limited_task import LimitedTask, LimitedTaskMixin
     from .task.signals import permit_acquired, permit_lost, permit_released, task_saturated
+    from .version import __version__ as __version__
 
 __all__ = [
     "AsyncSemaphore",
+    "Inspector",
     "Limit",
     "LimitedTask",
     "LimitedTaskMixin",
@@ -31,9 +34,11 @@ _HOMES = {
     "core.limit": ["Limit"],
     "errors": ["PermitLost", "SemaphoreError", "SemaphoreSaturated", "SemaphoreTimeout"],
     "async_semaphore": ["AsyncSemaphore"],
+    "ops.inspector": ["Inspector"],
     "semaphore": ["Semaphore"],
     "task.signals": ["permit_acquired", "permit_lost", "permit_released", "task_saturated"],
     "task.limited_task": ["LimitedTask", "LimitedTaskMixin"],
+    "version": ["__version__"],
 }
 
 if not TYPE_CHECKING:  # else a type checker would accept every misspelt name

@@ -28,8 +28,8 @@ class AsyncPermitBlock:
         self._is_entered = False  # or is about to be: two tasks must not share it
         self._permit: Permit | None = None
         self._cancellation: LossCancellation | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        # Weakly: the block must not keep a task whose loop is closed.
+        # Weakly: the block must not keep a loop that was dropped, nor a task whose loop is closed.
+        self._loop: Callable[[], asyncio.AbstractEventLoop | None] | None = None
         self._task: Callable[[], asyncio.Task[Any] | None] = _no_task
         self._process = os.getpid()
 
@@ -39,7 +39,7 @@ class AsyncPermitBlock:
             raise RuntimeError(msg)
         check_loop()
         self._is_entered = True
-        self._process, self._loop = os.getpid(), asyncio.get_running_loop()
+        self._process, self._loop = os.getpid(), weakref.ref(asyncio.get_running_loop())
         task = asyncio.current_task()
         self._task = _no_task if task is None else weakref.ref(task)
         try:
@@ -61,8 +61,8 @@ class AsyncPermitBlock:
         return self._permit is not None
 
     def is_gone(self) -> bool:
-        """Return whether its event loop is closed, so that its body runs no more."""
-        return self._loop is not None and self._loop.is_closed()
+        """Return whether its event loop is closed or dropped, so that its body runs no more."""
+        return self._loop is not None and ((loop := self._loop()) is None or loop.is_closed())
 
     def is_abandoned(self) -> bool:
         """Return whether it is entered, but the task that entered it has ended, or never will."""
@@ -84,7 +84,7 @@ class AsyncPermitBlock:
         if isinstance(error, GeneratorExit) or not is_in_event_loop():
             # The coroutine is closed, and can await nothing. A forked child leaves the permit to its parent.
             if self._process == os.getpid():
-                self._semaphore._release_later(permit)  # noqa: SLF001
+                self._semaphore._release_later(permit, was_held=True)  # noqa: SLF001
             return
         try:
             await self._semaphore.release(permit)

@@ -95,7 +95,7 @@ class AsyncSemaphore(SemaphoreBase):
         except (SemaphoreError, asyncio.CancelledError):
             raise
         except BaseException:  # perhaps it was not queued
-            self._release_later(permit)
+            self._release_later(permit, was_held=True)
             raise
 
     async def extend(self, permit: Permit) -> None:

@@ -22,14 +22,15 @@ class LossCallback:
 
     def __init__(self, on_lost: OnLost) -> None:
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
+        self._loop = weakref.ref(asyncio.get_running_loop())  # it may be dropped without a close
 
     def __call__(self, permit: Permit) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._begin, permit)
+        if loop := self._loop():
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(self._begin, permit)
 
     def _begin(self, permit: Permit) -> None:
-        task = self._loop.create_task(self._called(permit))
+        task = asyncio.get_running_loop().create_task(self._called(permit))
         _running.add(task)
         task.add_done_callback(_running.discard)
 
@@ -49,7 +50,7 @@ class LossCancellation:
     """
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = weakref.ref(asyncio.get_running_loop())  # it may be dropped without a close
         task = asyncio.current_task()
         if task is None:
             msg = 'on_lost="cancel" cancels a task, and this is none'
@@ -60,8 +61,9 @@ class LossCancellation:
         self._lost = self._cancelled = self._left = False
 
     def __call__(self, permit: Permit) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._cancel, permit)
+        if loop := self._loop():
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(self._cancel, permit)
 
     def leave(self) -> bool:
         """Cancel no more; return whether a cancellation that is on its way, or arrived, is this one alone."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable
-from contextvars import ContextVar
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -13,14 +12,14 @@ from .core.asker import asker_of
 from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in, in_a_thread
+from .core.outage import NOT_RELEASED, outage_of
 from .core.permit import Held, Permit
 from .core.store import Store
 from .errors import SemaphoreError, StoreUnavailable
 from .semaphore_base import SemaphoreBase, check_renewed, not_held
 from .semaphore_checks import check_function, check_permit
 from .stores.options import StoreOptions
-
-logger = logging.getLogger(__name__)
+from .with_blocks import WithBlocks, place_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +70,7 @@ class Semaphore(SemaphoreBase):
             timeout=timeout,
         )
         self._on_lost = on_lost
+        self._blocks = WithBlocks()
 
     def acquire(self, timeout: float | None = None) -> Permit:
         """Wait in line for a permit; ``timeout`` overrides the semaphore's own, and with 0 it asks once.
@@ -89,12 +89,14 @@ class Semaphore(SemaphoreBase):
     def release(self, permit: Permit) -> None:
         """Release a permit, if this process holds it; while the store is away, a thread retries for one lease."""
         check_permit("release", permit)
+        is_held = False
         try:
+            is_held = held_permits_in(self._store).has(permit)
             self._release(permit)
         except SemaphoreError:
             raise
         except BaseException:  # a signal handler raised: the store may not have been told
-            self._release_later(permit)
+            self._release_later(permit, was_held=is_held)
             raise
 
     def extend(self, permit: Permit) -> None:
@@ -150,10 +152,8 @@ class Semaphore(SemaphoreBase):
         try:
             handed = self._store.release(permit.holder, permit.claims)
         except StoreUnavailable as error:
-            self._release_later(permit)
-            logger.warning(
-                "%s is not released yet, retrying for one lease: %s", permit.holder, error
-            )
+            self._release_later(permit, was_held=True)
+            outage_of(self._store).failed(NOT_RELEASED, permit.holder, error)
         else:
             if handed.granted:
                 asker_of(self._store).tell(handed.granted)
@@ -169,13 +169,14 @@ class Semaphore(SemaphoreBase):
             raise SemaphoreError(msg)
 
     def __enter__(self) -> Permit:
-        entered, waiter = _entered.get(), self._waiter(self._timeout)
+        waiter, permit = self._waiter(self._timeout), None
         try:
             permit = self._acquire(waiter)
-            _entered.set((*entered, (self, permit)))
+            self._blocks.enter(permit, place_of(sys._getframe(1)))  # noqa: SLF001 - the caller's
             return permit  # noqa: TRY300 - inside, as a handler may raise before it
         except BaseException:
-            _entered.set(entered)
+            if permit is not None:
+                self._blocks.leave(permit)
             self._give_up(waiter)
             raise
 
@@ -185,23 +186,25 @@ class Semaphore(SemaphoreBase):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        pairs = _entered.get()
-        mine = next((pair for pair in reversed(pairs) if pair[0] is self), None)
-        if mine is None:
+        holds = held_permits_in(self._store).has
+        permit = self._blocks.left(place_of(sys._getframe(1)), holds)  # noqa: SLF001 - the caller's
+        if permit is None:
             msg = (
                 "a Semaphore is left where it was entered, not in another thread or asyncio task:"
-                " use acquire() and release() there"
+                " use permit(), or acquire() and release(), there"
             )
             raise RuntimeError(msg)
+        is_held = False
         try:
-            self.release(mine[1])
+            is_held = holds(permit)
+            self.release(permit)
         except SemaphoreError:
             raise
         except BaseException:  # a signal handler raised, perhaps before the release had begun
-            self._release_later(mine[1])
+            self._release_later(permit, was_held=is_held)
             raise
         finally:
-            _entered.set(tuple(pair for pair in pairs if pair is not mine))
+            self._blocks.leave(permit)
 
     if not TYPE_CHECKING:  # else a type checker would let `async with` pass
 
@@ -221,10 +224,6 @@ class Semaphore(SemaphoreBase):
                 return function(*args, **kwargs)
 
         return limited
-
-
-# Each thread, greenlet and asyncio task has its own, so that each releases the permit that it entered with.
-_entered: ContextVar[tuple[tuple[Semaphore, Permit], ...]] = ContextVar("entered", default=())
 
 
 class PermitBlock:
@@ -261,12 +260,14 @@ class PermitBlock:
         if permit is None:
             msg = "this block is not entered"
             raise RuntimeError(msg)
+        is_held = False
         try:
+            is_held = held_permits_in(self._semaphore._store).has(permit)  # noqa: SLF001
             self._semaphore.release(permit)
         except SemaphoreError:
             raise
         except BaseException:  # as in Semaphore
-            self._semaphore._release_later(permit)  # noqa: SLF001
+            self._semaphore._release_later(permit, was_held=is_held)  # noqa: SLF001
             raise
         finally:
             self._permit = None

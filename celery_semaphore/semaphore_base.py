@@ -67,11 +67,14 @@ class SemaphoreBase:
     def _length(self, timeout: float | None) -> float:
         return self._timeout if timeout is None else seconds(timeout)
 
-    def _release_later(self, permit: Permit) -> None:
-        """Renew it no more and release it in the background; twice does no harm."""
+    def _release_later(self, permit: Permit, *, was_held: bool = False) -> None:
+        """Release it in the background, if this process holds it, or held it when its release began.
+
+        Another process, such as the parent of a forked child, may still run under it. Twice does no harm.
+        """
         held_permits = held_permits_in(self._store)
-        held_permits.take(permit.holder)
-        held_permits.release_later(permit.holder, permit.claims)
+        if held_permits.take(permit.holder) or was_held:
+            held_permits.release_later(permit.holder, permit.claims)
 
     def _seen(self) -> Snapshot:
         return self._store.snapshot(self._claim.resource, waiters=1)

@@ -10,6 +10,7 @@ from celery_semaphore.metrics import catalogue as metrics
 
 from .queries import increase, rate, seen, select, total
 
+RUNBOOK = "https://github.com/celery-semaphore/celery-semaphore/blob/main/docs/operate/alarms.md#{}"
 HEAD = (
     "# Written by `python -m ops`, from the catalogue of metrics: change ops/alarms.py instead.\n"
 )
@@ -138,3 +139,4 @@ def _lines() -> Iterator[str]:
         yield "        annotations:"
         yield f"          summary: {json.dumps(alarm.summary)}"
         yield f"          description: {json.dumps(alarm.action)}"
+        yield f"          runbook_url: {json.dumps(RUNBOOK.format(alarm.name.lower()))}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from celery_semaphore.metrics import catalogue as metrics
 from celery_semaphore.metrics.metric import Metric
 
-from .queries import quantile, rate, seen, select, total
+from .queries import increase, quantile, rate, seen, select, total
 
 SHOWN = "~$semaphore"  # the semaphores that the reader of the board chose
 
@@ -21,6 +21,28 @@ class Panel:
     queries: tuple[tuple[str, str], ...]
     unit: str = "short"
     stacked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A panel of one figure, which turns red above a threshold."""
+
+    title: str
+    about: str
+    query: str
+    unit: str = "short"
+    red_above: float | None = None
+    is_counted: bool = False  # without a sample it did not happen; else it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A panel with a row for each result of a query."""
+
+    title: str
+    about: str
+    query: str
+    unit: str = "short"
 
 
 def half_and_most(metric: Metric) -> tuple[tuple[str, str], ...]:
@@ -42,6 +64,56 @@ def each_second(metric: Metric, legend: str, *labels: str) -> tuple[str, str]:
 USE = (
     f"{total(seen(metrics.PERMITS, semaphore=SHOWN), 'semaphore')}"
     f" / on (semaphore) ({seen(metrics.CAPACITY, semaphore=SHOWN)} > 0)"  # 0 while nothing uses it
+)
+
+NUMBERS = (
+    Number("In use", "Permits and grants.", total(seen(metrics.PERMITS, semaphore=SHOWN))),
+    Number(
+        "Waiting",
+        "Tasks and calls without a permit.",
+        total(seen(metrics.WAITING, semaphore=SHOWN)),
+    ),
+    Number(
+        "Oldest wait",
+        "How long the oldest waiting task has waited; red after half an hour.",
+        f"max({seen(metrics.OLDEST_WAIT, semaphore=SHOWN)})",
+        unit="s",
+        red_above=1800,
+    ),
+    Number(
+        "Paused keys",
+        "Keys in use that an operator paused, or with a limit of 0.",
+        total(seen(metrics.KEYS, state="paused", semaphore=SHOWN)),
+        red_above=0,
+    ),
+    Number(
+        "Permits lost",
+        "In the last hour. More tasks than the limit may have run.",
+        total(increase(metrics.LOST, "1h", semaphore=SHOWN)),
+        red_above=0,
+        is_counted=True,
+    ),
+    Number(
+        "Errors of the store",
+        "In the last hour: calls without an answer, or with an error.",
+        total(increase(metrics.STORE_ERRORS, "1h")),
+        red_above=0,
+        is_counted=True,
+    ),
+)
+
+LISTS = (
+    List(
+        "Paused",
+        "Semaphores with paused keys, and how many of these are in use.",
+        f"{seen(metrics.KEYS, state='paused', semaphore=SHOWN)} > 0",
+    ),
+    List(
+        "Most saturated",
+        "The ten semaphores with the largest share of their permits in use.",
+        f"topk(10, {USE})",
+        unit="percentunit",
+    ),
 )
 
 PANELS = (

@@ -53,16 +53,22 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         self._refuse_stranger(request)
-        number = request.GET.get("p", "1")
+        if text := request.GET.get("q", "").strip():
+            return self._found(request, text)
         context = {"title": "Semaphores"}
-        return self._seen(request, "semaphores", context, lambda i: pages.semaphores(i, number))
+        return self._seen(
+            request, "semaphores", context, lambda i: pages.semaphores(i, *_part(request))
+        )
+
+    def _found(self, request: HttpRequest, text: str) -> HttpResponse:
+        context = {"title": f"Search for {printable(text)}", "text": text}
+        return self._seen(request, "found", context, lambda i: pages.found(i, text))
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         self._refuse_stranger(request)
         shown = self.get_object(request, unquote(object_id))
-        number = request.GET.get("p", "1")
         context = {
             "title": f"Semaphore {shown}",
             "object": shown,
@@ -71,7 +77,10 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
             "highest": HIGHEST,
         }
         return self._seen(
-            request, "semaphore", context, lambda i: pages.semaphore(i, shown.resource, number)
+            request,
+            "semaphore",
+            context,
+            lambda i: pages.semaphore(i, shown.resource, *_part(request)),
         )
 
     def action_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
@@ -85,15 +94,23 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         if request.method == "POST":
             self._act(request, shown, action)
         elif action.asks_first:
-            about = request.GET.get(action.field, "")
-            context = {
-                "title": action.asks_first,
-                "object": shown,
-                "action": action,
-                "about": about,
-            }
-            return self._page(request, "confirm", context)
+            return self._asked(request, shown, action)
         return HttpResponseRedirect(self._address(shown))
+
+    def _asked(self, request: HttpRequest, shown: Semaphore, action: Action) -> HttpResponse:
+        """Ask for a confirmation."""
+        about, waiting = request.GET.getlist(action.field), None
+        why_not = "nothing is selected." if action.field and not about else ""
+        if not action.field:
+            try:
+                waiting = inspector().waiting(shown.resource)
+            except SemaphoreError as error:
+                why_not = str(error)
+        if why_not:
+            messages.error(request, printable(f"Not done: {why_not}"))
+            return HttpResponseRedirect(self._address(shown))
+        context = {"title": action.asks_first, "object": shown, "action": action}
+        return self._page(request, "confirm", context | {"about": about, "waiting": waiting})
 
     def _act(self, request: HttpRequest, shown: Semaphore, action: Action) -> None:
         try:
@@ -117,7 +134,7 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         """Render a page, or only its live part."""
         live, status = "live" in request.GET, 200
         try:
-            context |= context_of(inspector(ask=live)) | {"note": problem()}
+            context |= context_of(inspector()) | {"note": problem()}
         except StoreUnavailable as error:
             context["problem"], status = f"The store is out of reach: {error}", 503
         except UnknownSemaphore as error:
@@ -146,3 +163,8 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
     def _address(self, shown: Semaphore) -> str:
         name = f"{self.admin_site.name}:celery_semaphore_semaphore_change"
         return str(reverse(name, args=[quote(shown.resource)], current_app=self.admin_site.name))
+
+
+def _part(request: HttpRequest) -> tuple[str, str]:
+    """Return the number of the page, and what its rows are sorted by."""
+    return request.GET.get("p", "1"), request.GET.get("o", "")

@@ -24,8 +24,8 @@ class Semaphore(models.Model):  # type: ignore[misc]
         permissions = (
             ("limit_semaphore", "Can set a semaphore's limit"),
             ("pause_semaphore", "Can pause and resume a semaphore"),
-            ("release_semaphore", "Can take a permit away"),
-            ("next_semaphore", "Can let a waiting task run next"),
+            ("take_away_semaphore", "Can take a permit away"),
+            ("promote_semaphore", "Can promote a waiting task"),
             ("drop_semaphore", "Can drop a waiting task"),
         )
 

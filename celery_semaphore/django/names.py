@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from threading import Lock
+from threading import Lock, Thread
 
 from ..ops.replies import Replies, TaskAt
 
 REMEMBER = 15.0  # seconds
 PAUSE_S = 3.0
+LONGEST_S = 2.0  # of a page for one query: a broker that hangs must not keep it
 
 
 class Names:
@@ -37,12 +38,17 @@ class Names:
     def asked(self, task_ids: Collection[str]) -> Replies:
         """Return what is remembered, after a query to the workers if one is due."""
         if not self._knows(task_ids) and self._asking.acquire(blocking=False):
-            try:
-                if self._now() >= self._rests_until:
-                    self._learn(task_ids)
-            finally:
-                self._asking.release()
+            query = Thread(target=self._query, args=[task_ids], daemon=True)
+            query.start()
+            query.join(LONGEST_S)
         return self.remembered(task_ids)
+
+    def _query(self, task_ids: Collection[str]) -> None:
+        try:
+            if self._now() >= self._rests_until:
+                self._learn(task_ids)
+        finally:
+            self._asking.release()
 
     def _knows(self, task_ids: Collection[str]) -> bool:
         """Return True if no query is needed. Waiting tasks are queried again, for they may run by now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,20 @@ from django.core.paginator import Paginator
 
 from ..core.key import semaphore_of
 from ..ops.inspector import Inspector
+from ..ops.reasons import reasons
+from ..ops.task_view import TaskState
 from ..ops.views import ResourceView, SemaphoreView
+from .models import Semaphore
 
-PER_PAGE = 100
+PER_PAGE = 50  # a web server takes an address of 4 kB: of as many selected tasks
 
 View = SemaphoreView | ResourceView
+
+# What a list may be sorted by, the greatest first; rows that are equal stay in the inspector's order.
+ORDERS: dict[str, Callable[[View], float]] = {
+    "waiting": lambda view: -view.waiting,
+    "oldest": lambda view: -(view.oldest_wait or 0.0),
+}
 
 
 @dataclass(frozen=True)
@@ -25,25 +34,42 @@ class Page:
     rows: Sequence[Any]
     number: int
     numbers: Sequence[int | str]  # a string is the … between numbers
+    order: str = ""  # one of ORDERS; else as the inspector lists them
 
 
-def semaphores(inspector: Inspector, number: str) -> dict[str, Any]:
+def semaphores(inspector: Inspector, number: str, order: str) -> dict[str, Any]:
     """List all semaphores."""
     views = inspector.semaphores()
     places = dict.fromkeys(view.waiting_place for view in views if view.waiting_place)
-    return {"semaphores": _page(views, number), "places": list(places)}
+    return {"semaphores": _page(views, number, order), "places": list(places)}
 
 
-def semaphore(inspector: Inspector, resource: str, number: str) -> dict[str, Any]:
+def semaphore(inspector: Inspector, resource: str, number: str, order: str) -> dict[str, Any]:
     """Show one semaphore or one key: its permits, its waiters, and the keys of a semaphore with keys."""
     keys = inspector.keys(resource) if resource == semaphore_of(resource) else []
     seen, waiters = _waiters(inspector, resource, number)
     return {
         "seen": seen,
+        "decided": inspector.decided(resource),
         "all_paused": inspector.is_paused_with_its_semaphore(resource),
         "has_holders": bool(seen.permits or seen.waiting or not (keys or seen.for_each_key)),
         "waiters": waiters,
-        "keys": _page(keys, number) if keys else None,
+        "some_wait": bool(keys and (seen.waiting or any(key.waiting for key in keys))),
+        "keys": _page(keys, number, order) if keys else None,
+    }
+
+
+def found(inspector: Inspector, text: str) -> dict[str, Any]:
+    """Show the semaphores and keys with this text in their names, or why the task with this id waits."""
+    names, view = inspector.search(text), inspector.why(text)
+    places = [wait.at for wait in view.waits] or view.permits
+    is_told = view.state is not TaskState.UNKNOWN or not names
+    return {
+        "names": [Semaphore(resource=name) for name in names[:PER_PAGE]],
+        "more": max(len(names) - PER_PAGE, 0),
+        "task": view,
+        "reasons": reasons(view) if is_told else [],
+        "places": [Semaphore(resource=at.resource) for at in places],
     }
 
 
@@ -58,9 +84,10 @@ def _waiters(inspector: Inspector, resource: str, number: str) -> tuple[Resource
     return seen, Page(seen.waiters, found.number, _numbers(found))
 
 
-def _page(rows: Sequence[View], number: str) -> Page:
-    found = Paginator(rows, PER_PAGE).get_page(number)
-    return Page(list(found), found.number, _numbers(found))
+def _page(rows: Sequence[View], number: str, order: str) -> Page:
+    ordered = sorted(rows, key=ORDERS[order]) if order in ORDERS else rows
+    found = Paginator(ordered, PER_PAGE).get_page(number)
+    return Page(list(found), found.number, _numbers(found), order if order in ORDERS else "")
 
 
 def _numbers(found: Any) -> list[int | str]:

@@ -10,7 +10,9 @@ from ..core.store import Store
 from ..errors import ConfigurationError
 from ..ops.control import ask_workers, revoke
 from ..ops.directory import declared_by, keyed_by
-from ..ops.inspector import Inspector
+from ..ops.inspector import Inspector, purge_parked
+from ..ops.task_finder import semaphores_of
+from ..ops.task_result import result_of
 from ..ops.waiting_place import WaitingPlace
 from ..settings import Settings
 from ..worker.celery_internals import app_behind_proxy
@@ -68,8 +70,8 @@ def problem() -> str | None:
     return None
 
 
-def inspector(*, ask: bool = False) -> Inspector:
-    """Return the inspector of the project's semaphores; with ``ask`` it queries the workers for names of tasks."""
+def inspector() -> Inspector:
+    """Return the inspector of the project's semaphores. It queries the workers for names of tasks, but seldom."""
     app = celery_app()
     with _making:
         problem()
@@ -78,9 +80,12 @@ def inspector(*, ask: bool = False) -> Inspector:
         store,
         declared=declared_by(app.tasks.values()),
         keyed=keyed_by(app.tasks.values()),
-        ask=names.asked if ask else names.remembered,
+        ask=names.asked,
         revoke=partial(revoke, app, timeout=REVOKE),
+        purge=partial(purge_parked, app, store),
         place=place.of,
+        semaphores_of=partial(semaphores_of, app),
+        result=partial(result_of, app),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
@@ -15,6 +14,7 @@ from ..core.formats import FORMAT
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
+from ..version import __version__
 from ..worker.task_checks import any_parks, errors_of
 from .standing import standing
 from .terminal import explained, say
@@ -57,7 +57,7 @@ def examined(store: Store, *, parks: bool) -> StoreCheck:
         with suppress(SemaphoreError):  # what keeps it from answering is among the errors
             facts = store.about()
             warnings = [*warnings, *facts.notes]
-    return StoreCheck(_release(), FORMAT, errors, warnings, facts)
+    return StoreCheck(__version__, FORMAT, errors, warnings, facts)
 
 
 def report_of(app: Any) -> StoreCheck:
@@ -78,14 +78,7 @@ def report_of(app: Any) -> StoreCheck:
 
 
 def _unasked() -> StoreCheck:
-    return StoreCheck(_release(), FORMAT, [], [], None)
-
-
-def _release() -> str:
-    try:
-        return version("celery-semaphore")
-    except PackageNotFoundError:  # run from its sources
-        return "(not installed)"
+    return StoreCheck(__version__, FORMAT, [], [], None)
 
 
 def told(report: StoreCheck) -> str:

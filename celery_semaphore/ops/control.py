@@ -17,9 +17,9 @@ def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
     try:
         answers = broadcast(app, timeout, "query_task", ids=list(task_ids))
     except Exception as error:  # noqa: BLE001 - whatever the transport raises, what the store knows is shown
-        return Replies(
-            problem=f"the workers could not be asked: {str(error) or type(error).__name__}"
-        )
+        # The error of an address that cannot be parsed has a part of it, perhaps of its password.
+        said = "" if isinstance(error, ValueError) else str(error)
+        return Replies(problem=f"the workers could not be asked: {said or type(error).__name__}")
     if not answers:
         return Replies(problem=f"no worker answered within {timeout:g} s")
     tasks: dict[str, list[TaskAt]] = {}

@@ -47,6 +47,15 @@ class Directory:
         whole = _meant(resource_name(semaphore, None), self.semaphores)
         return whole if key is None else _meant(whole + resource_name("", key), self._resources)
 
+    def search(self, text: str) -> list[str]:
+        """Return the names in the store with this text in the semaphore or the key, in any case."""
+        wanted, known = text.casefold(), set(self._resources())
+        return sorted(
+            name
+            for name in known | set(map(semaphore_of, known))
+            if any(wanted in part.casefold() for part in names_of(name) if part)
+        )
+
     def nearest_key(self, resource: str) -> str | None:
         """Return the key that was probably meant by this one, which is not in use; None if none is alike."""
         semaphore, key = semaphore_of(resource), names_of(resource)[1] or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from ..core.key import any_key_of, names_of, resource_name, semaphore_of
 from ..core.permit import Claim, Decision, Kind, Snapshot
@@ -16,6 +16,8 @@ from .control import ask_workers, revoke
 from .directory import Directory, check_text, declared_by, describe, keyed_by
 from .reader import PAGE, Reader
 from .replies import Replies, named
+from .task_finder import TaskFinder, semaphores_of
+from .task_view import TaskView
 from .views import (
     PermitView,
     Purged,
@@ -33,6 +35,7 @@ AskWorkers = Callable[[Collection[str]], Replies]
 Revoke = Callable[[Collection[str]], list[str]]
 Purge = Callable[[str], list[str]]
 Place = Callable[[str], str | None]
+SemaphoresOf = Callable[[str], Collection[str] | None]
 
 
 class Inspector:
@@ -53,6 +56,8 @@ class Inspector:
         revoke: Revoke = lambda _: [],
         purge: Purge = lambda _: [],
         place: Place = lambda _: None,
+        semaphores_of: SemaphoresOf = lambda _: None,
+        result: Place = lambda _: None,
     ) -> None:
         self._store = store
         self._declared = {resource_name(of, None): limit for of, limit in (declared or {}).items()}
@@ -63,6 +68,7 @@ class Inspector:
         self._revoke = revoke
         self._purge = purge
         self._place = place
+        self._tasks = TaskFinder(store, self._reader, ask, semaphores_of, result)
 
     @classmethod
     def of(cls, app: Any, *, timeout: float = ASK) -> Inspector:
@@ -75,11 +81,20 @@ class Inspector:
             keyed=keyed_by(app.tasks.values()),
             ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Replies(),
             revoke=partial(revoke, app, timeout=timeout or ASK),
-            purge=partial(_purge, app, store),
+            purge=partial(purge_parked, app, store),
             place=WaitingPlace(app, settings, store).of,
+            semaphores_of=partial(semaphores_of, app),
+            result=partial(_result, app),
         )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
     def close(self) -> None:
+        """Close the connections to the store."""
         self._store.close()
 
     # -- looking
@@ -115,8 +130,13 @@ class Inspector:
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return named(view, self._ask(ids)) if ids else view
 
-    def releasable(self, holder: str, resource: str) -> PermitView:
-        """Return the permit of this holder, or of this task; raise an error if it cannot be released."""
+    def why(self, task_id: str) -> TaskView:
+        """Show what this task waits for and why, else its permits, else what workers and its result say of it."""
+        check_text("task_id", task_id, "it is the id of a task")
+        return self._tasks.find(task_id)
+
+    def permit_of(self, resource: str, holder: str) -> PermitView:
+        """Return the permit of this holder, or of this task; raise an error if it cannot be taken away."""
         check_text("holder", holder, "the id of a task, or a holder as it is shown")
         mine = [
             p
@@ -142,14 +162,18 @@ class Inspector:
             raise SemaphoreError(msg)
         return permit
 
-    def tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+    def tasks(self, resource: str, task_ids: Collection[str]) -> list[WaiterView]:
         """Return these waiting tasks; raise an error for the first that does not wait, or is no task."""
-        waiting = self._reader.waiting_tasks(task_ids, resource)
+        waiting = self._reader.waiting_tasks(resource, task_ids)
         for view in waiting:
             if view.kind is Kind.BLOCK:
                 msg = f"{view.task_id} is not a task but a process that waits outside tasks."
                 raise SemaphoreError(msg)
         return waiting
+
+    def still_waiting(self, resource: str, task_ids: Collection[str]) -> list[WaiterView]:
+        """Return those of these tasks that wait, in the order of the line; others may have begun by now."""
+        return self._reader.still_waiting(resource, task_ids)
 
     def waiting(self, resource: str) -> int:
         """Count the waiters of a key, or of a semaphore with all its keys."""
@@ -207,13 +231,18 @@ class Inspector:
             self.check(resource)
         return resource
 
+    def search(self, text: str) -> list[str]:
+        """Return the resources in use, limited or declared with this text in their names, in any case."""
+        check_text("text", text, "it is a part of a name")
+        return self._directory.search(text)
+
     def nearest_key(self, resource: str) -> str | None:
         """Return the known key of the same semaphore with a name most like this one's; None if none is alike."""
         return self._directory.nearest_key(resource)
 
     # -- changing
 
-    def set_limit(self, limit: int | None, resource: str) -> None:
+    def set_limit(self, resource: str, limit: int | None) -> None:
         """Put a limit in force until it is cleared with None. Permits that are held stay, and so does a pause.
 
         A store that loses its data loses this limit, too.
@@ -243,22 +272,22 @@ class Inspector:
         self._store.resume(resource)
         return was_paused
 
-    def release(self, holder: str, resource: str) -> PermitView:
-        """Release one permit, by its holder or its task's id. Its task keeps running, and notices at its next renewal.
+    def take_away(self, resource: str, holder: str) -> PermitView:
+        """Take a permit away, by its holder or its task's id. The task keeps running, and notices at its next renewal.
 
         If the task holds other semaphores, it loses them at that renewal.
         """
-        permit = self.releasable(holder, resource)
+        permit = self.permit_of(resource, holder)
         self._store.release(permit.holder, [Claim(*names_of(resource), 0, permit.weight, resource)])
         return permit
 
-    def promote(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+    def promote(self, resource: str, task_ids: Collection[str]) -> list[WaiterView]:
         """Let these tasks run next, before all other waiters; several run in the order of their arrival.
 
         Raise an error if one of them is not in line, after the others were moved. A task that waits for several
         semaphores goes first where it waits now, and wherever it has to wait after that.
         """
-        waiting = self.tasks(task_ids, resource)
+        waiting = self.tasks(resource, task_ids)
         promoted = self._store.promote([view.ticket for view in waiting], resource)
         left = [view.task_id for view in waiting if view.ticket.nonce not in promoted]
         if left:
@@ -268,12 +297,12 @@ class Inspector:
             raise SemaphoreError(msg)
         return waiting
 
-    def drop(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+    def drop(self, resource: str, task_ids: Collection[str]) -> list[WaiterView]:
         """Revoke these waiting tasks: they end as REVOKED, parked ones at the workers' next sweep.
 
         A task in transit ends when its message is delivered.
         """
-        waiting = self.tasks(task_ids, resource)
+        waiting = self.tasks(resource, task_ids)
         if not self._revoke(task_ids):
             msg = "no worker answered, so nothing was dropped: only running workers remember what is revoked."
             raise SemaphoreError(msg)
@@ -294,13 +323,24 @@ class Inspector:
         revoked = list[str]()
         for start in range(0, len(others), PAGE):
             some = others[start : start + PAGE]
-            if not self._revoke(some):
+            try:
+                heard = self._revoke(some)
+            except SemaphoreError:  # the parked ones have ended, which must be said
+                heard = []
+            if not heard:
                 break
             revoked += some
         return Purged(ended, revoked, len(others) - len(revoked), len(kinds) - len(others))
 
 
-def _purge(app: Any, store: Store, resource: str) -> list[str]:
+def purge_parked(app: Any, store: Store, resource: str) -> list[str]:
+    """End the tasks that are parked at this resource; see ``purge``."""
     from .purge import purge  # imported late: it loads the worker's code
 
     return purge(app, store, resource)
+
+
+def _result(app: Any, task_id: str) -> str | None:
+    from .task_result import result_of  # likewise
+
+    return result_of(app, task_id)

@@ -9,8 +9,10 @@ from celery.bin.base import CeleryCommand, CeleryOption
 
 from ..core.store import Store
 from ..settings import Settings
+from .options import json_option
 from .schema import Installable
 from .terminal import said_in_one_line, say
+from .watch import refuse_both
 
 _sql = click.option(
     "--sql", cls=CeleryOption, is_flag=True, help="Print the SQL instead of running it."
@@ -19,40 +21,56 @@ _sql = click.option(
 
 @click.command(cls=CeleryCommand)
 @_sql
+@json_option
 @click.pass_context
-def install(ctx: click.Context, *, sql: bool) -> None:
+def install(ctx: click.Context, *, sql: bool, as_json: bool) -> None:
     """Create the tables that a PostgreSQL store needs, or upgrade them to this version."""
+    refuse_both(sql=sql, json=as_json)
     app = ctx.obj.app
     with said_in_one_line(app), closing(Settings.from_app(app).open_store()) as store:
-        say(ctx, _prepared(store, sql=sql))
+        if sql:
+            return say(ctx, _script(store))
+        added = _added(store)
+        say(ctx, {"installed": added} if as_json else _told(added))
+    return None
 
 
 @click.command(cls=CeleryCommand)
 @_sql
+@json_option
 @click.pass_context
-def upgrade(ctx: click.Context, *, sql: bool) -> None:
+def upgrade(ctx: click.Context, *, sql: bool, as_json: bool) -> None:
     """Prepare the store for this release, and count the processes of each format that use it.
 
     Run it once for each release, before the workers are restarted; workers may run meanwhile.
     """
+    refuse_both(sql=sql, json=as_json)
     app = ctx.obj.app
     with said_in_one_line(app), closing(Settings.from_app(app).open_store()) as store:
-        say(ctx, _prepared(store, sql=sql))
-        if not sql:
-            say(ctx, _processes(store))
+        if sql:
+            return say(ctx, _script(store))
+        added, found = _added(store), store.processes()
+    if as_json:
+        return say(ctx, {"installed": added, "processes": found})
+    say(ctx, _told(added))
+    return say(ctx, _processes(found))
 
 
-def _prepared(store: Store, *, sql: bool) -> str:
-    """Return the script, or what was installed."""
-    if not isinstance(store, Installable):
-        return "-- This store has no tables." if sql else "Nothing to do: this store has no tables."
-    if sql:
-        return store.script()
-    added = store.install()
+def _script(store: Store) -> str:
+    return store.script() if isinstance(store, Installable) else "-- This store has no tables."
+
+
+def _added(store: Store) -> list[int] | None:
+    """Install what is missing; return its versions, or None for a store that has no tables."""
+    return store.install() if isinstance(store, Installable) else None
+
+
+def _told(added: list[int] | None) -> str:
+    if added is None:
+        return "Nothing to do: this store has no tables."
     return f"Installed version {added[-1]}." if added else "Nothing to do: it is up to date."
 
 
-def _processes(store: Store) -> str:
-    found = store.processes()
+def _processes(found: dict[int, int]) -> str:
     counts = ", ".join(f"{count} of format {number}" for number, count in found.items())
     return f"Processes that use the store: {counts or 'none'}."

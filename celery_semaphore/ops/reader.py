@@ -34,8 +34,10 @@ class Reader:
 
     def resource(self, resource: str, waiters: int, skip: int = 0) -> ResourceView:
         check_text("resource", resource, "Inspector.find() returns it")
-        seen = self._store.snapshot(resource, waiters, skip)
-        view = ResourceView.of(seen, self.oldest([seen]))
+        return self.view_of(self._store.snapshot(resource, waiters, skip))
+
+    def view_of(self, seen: Snapshot) -> ResourceView:
+        view, resource = ResourceView.of(seen, self.oldest([seen])), seen.resource
         if resource == semaphore_of(resource) and seen.declared is None:
             (key,) = self._store.snapshots([any_key_of(resource)])
             if key.declared or resource in self._keyed:
@@ -64,12 +66,12 @@ class Reader:
         keyed = any(name.startswith(f"{resource}/") for name in self._store.resources())
         return "; each key has a line of its own: name it" if keyed else ""
 
-    def waiting_tasks(self, task_ids: Collection[str], resource: str) -> list[WaiterView]:
+    def waiting_tasks(self, resource: str, task_ids: Collection[str]) -> list[WaiterView]:
         """Return these waiting tasks; raise an error for the first that does not wait."""
         if isinstance(task_ids, str):
             msg = f"task_ids={task_ids!r} must be a list of ids."
             raise SemaphoreError(msg)
-        waiting = self._waiting(task_ids, resource)
+        waiting = self._waiting(resource, task_ids)
         for task_id in task_ids:
             if task_id not in waiting:
                 why = f"does not wait here, or did not ask for a permit yet{self.hint(resource)}"
@@ -77,7 +79,12 @@ class Reader:
                 raise SemaphoreError(msg)
         return [waiting[task_id] for task_id in task_ids]
 
-    def _waiting(self, wanted: Collection[str], resource: str) -> dict[str, WaiterView]:
+    def still_waiting(self, resource: str, task_ids: Collection[str]) -> list[WaiterView]:
+        """Return those of these tasks that wait, in the order of the line."""
+        views = self._waiting(resource, task_ids)
+        return [view for task_id, view in views.items() if task_id in task_ids]
+
+    def _waiting(self, resource: str, wanted: Collection[str]) -> dict[str, WaiterView]:
         """Return the waiters by task id; stop reading the line once all wanted tasks are found."""
         found = dict[str, WaiterView]()
         for view in self.line(resource):

@@ -9,16 +9,27 @@ from .answers import limit_cell, limit_of, not_in_force, until, why_in_force
 from .text import NOTHING, duration, place, printable, sentence
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
+PERMITS = 50  # how many permits of a resource are shown
 IN_TRANSIT = (
     "In transit: the message is with the broker, or with a worker that does not answer or has no free process for it. If a"
     " worker was lost, Redis and Valkey deliver its messages again after the visibility_timeout, RabbitMQ immediately."
 )
 
 
+NONE_IN_USE = "No semaphore is in use, limited, or declared by a task of this app."
+
+
 def semaphores(views: Sequence[SemaphoreView]) -> str:
     if not views:
-        return "No semaphore is in use, limited, or declared by a task of this app."
-    rows = [
+        return NONE_IN_USE
+    return "\n\n".join([table(*rows_of_semaphores(views)), *notes_of_semaphores(views)])
+
+
+def rows_of_semaphores(
+    views: Sequence[SemaphoreView],
+) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the headings, and a row for each semaphore, which begins with its name."""
+    rows: list[Sequence[str]] = [
         (
             printable(view.semaphore),
             _limits(view),
@@ -29,14 +40,17 @@ def semaphores(views: Sequence[SemaphoreView]) -> str:
         )
         for view in views
     ]
-    text = table(("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING", "OLDEST"), rows)
-    places = dict.fromkeys(view.waiting_place for view in views if view.waiting_place)
-    return text + "".join(f"\n\n{sentence(place)}" for place in places) + _recovering(views)
+    return ("SEMAPHORE", "LIMIT", "KEYS", "IN USE", "WAITING", "OLDEST"), rows
 
 
-def _recovering(views: Sequence[SemaphoreView]) -> str:
+def notes_of_semaphores(views: Sequence[SemaphoreView]) -> Iterator[str]:
+    """Yield where their waiting tasks lie, and that the store recovers."""
+    yield from map(
+        sentence, dict.fromkeys(view.waiting_place for view in views if view.waiting_place)
+    )
     seconds = max(filter(None, (view.recovering for view in views)), default=None)
-    return "" if seconds is None else f"\n\n{recovers(seconds)}"
+    if seconds is not None:
+        yield recovers(seconds)
 
 
 def recovers(seconds: float) -> str:
@@ -46,7 +60,13 @@ def recovers(seconds: float) -> str:
 
 
 def keys(views: Sequence[ResourceView], most: int) -> str:
-    rows = [
+    text = table(*rows_of_keys(views[:most]))
+    return text + _more(len(views) - most, "keys")
+
+
+def rows_of_keys(views: Sequence[ResourceView]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the headings, and a row for each key, which begins with it."""
+    rows: list[Sequence[str]] = [
         (
             printable(view.key or ""),
             limit_of(view),
@@ -54,14 +74,21 @@ def keys(views: Sequence[ResourceView], most: int) -> str:
             str(view.waiting),
             duration(view.oldest_wait),
         )
-        for view in views[:most]
+        for view in views
     ]
-    text = table(("KEY", "LIMIT", "IN USE", "WAITING", "OLDEST"), rows)
-    return text + _more(len(views) - len(rows), "keys")
+    return ("KEY", "LIMIT", "IN USE", "WAITING", "OLDEST"), rows
 
 
 def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str:
     """Show a resource, and the keys of a semaphore that has keys."""
+    text = without_keys(view, of_keys)
+    if not of_keys:
+        return text
+    return f"{text}\n\n{keys(of_keys, most)}\n\n--key shows the permits and waiters of one key."
+
+
+def without_keys(view: ResourceView, of_keys: Sequence[ResourceView]) -> str:
+    """Show a resource, and the sums of its keys."""
     parts = [resource(view)]
     if view.for_each_key or not all(key.is_free for key in of_keys):
         if view.limit is None and any(key.limit is not None for key in of_keys):
@@ -70,15 +97,13 @@ def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str
         told = f"{total.occupied} in use{_kept(total)}, {_waiting(total)}, all keys together"
         head = f"{place(view)}: {told}{_of_each_key(view)}{_paused(view)}"
         parts = [head, *(parts if view.occupied or view.waiting else _notes(view))]
-    if of_keys:
-        parts += [keys(of_keys, most), "--key shows the permits and waiters of one key."]
     return "\n\n".join(parts)
 
 
 def resource(view: ResourceView) -> str:
     parts = [_headline(view), *_notes(view)]
     if view.permits:
-        parts.append(permits(view.permits))
+        parts.append(shown_permits(view))
     if view.waiters:
         parts.append(waiters(view.waiters) + _more(view.waiting - len(view.waiters), "waiting"))
     if any(waiter.where is Where.IN_TRANSIT for waiter in view.waiters):
@@ -95,6 +120,11 @@ def _notes(view: ResourceView) -> Iterator[str]:
         yield recovers(view.recovering)
     if view.waiting_place:
         yield sentence(view.waiting_place)
+
+
+def shown_permits(view: ResourceView) -> str:
+    """Return the table of its permits, as far as they are shown."""
+    return permits(view.permits[:PERMITS]) + _more(len(view.permits) - PERMITS, "permits")
 
 
 def permits(views: Sequence[PermitView]) -> str:

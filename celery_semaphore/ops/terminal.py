@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from dataclasses import asdict
 from os import EX_UNAVAILABLE
 from typing import Any
 
@@ -32,7 +33,7 @@ def inspecting(ctx: click.Context, timeout: float = 0.0) -> Iterator[Inspector]:
     """Open the app's inspector; report errors in one line."""
     app = ctx.obj.app
     app.loader.import_default_modules()  # the tasks, which declare limits
-    with said_in_one_line(app), closing(Inspector.of(app, timeout=timeout)) as inspector:
+    with said_in_one_line(app), Inspector.of(app, timeout=timeout) as inspector:
         yield inspector
 
 
@@ -91,6 +92,15 @@ def say_in_force(ctx: click.Context, inspector: Inspector, resource: str, *, cha
     say(ctx, answers.in_force(inspector.in_force(resource), inspector.own_limits(resource)))
     if inspector.is_paused_with_its_semaphore(resource):
         say(ctx, "The whole semaphore is paused: resume that.")
+
+
+def say_in_force_as_json(
+    ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool
+) -> None:
+    """Print the same as an object, also for a pause and its end."""
+    view = asdict(inspector.in_force(resource))
+    own, paused = inspector.own_limits(resource), inspector.paused_keys(resource)
+    say(ctx, {"changed": changed} | view | {"own_limits": own, "paused_keys": paused})
 
 
 def say_paused(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:

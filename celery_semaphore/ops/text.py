@@ -27,5 +27,9 @@ def printable(text: str) -> str:
 
 
 def place(view: ResourceView) -> str:
-    name = printable(view.semaphore)
-    return name if view.key is None else f"{name} at key {printable(view.key)}"
+    return name_of(view.semaphore, view.key)
+
+
+def name_of(semaphore: str, key: str | None) -> str:
+    name = printable(semaphore)
+    return name if key is None else f"{name} at key {printable(key)}"

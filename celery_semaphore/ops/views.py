@@ -106,7 +106,7 @@ class SemaphoreView:
 class PermitView:
     """Shows one permit, or one that is kept for a task on its way (``granted``)."""
 
-    holder: str  # the argument of ``release``; of a grant, the nonce of its wait
+    holder: str  # the argument of ``take_away``; of a grant, the nonce of its wait
     task_id: str  # for a holder outside tasks: host and process
     task: str | None  # its name, if a worker answered
     worker: str | None  # where it runs, if a worker answered
@@ -191,6 +191,11 @@ class ResourceView:
         None  # what this app's tasks declare; the store may know another, or none
     )
     for_each_key: bool = False  # of a whole semaphore: the limit is the one of each key
+
+    @property
+    def is_saturated(self) -> bool:
+        """True if tasks wait because no permit is free, not only because of a pause or an outage."""
+        return bool(self.waiting and self.limit is not None and self.occupied >= self.limit)
 
     def with_limit_of(self, key: Snapshot) -> ResourceView:
         """Return the view of a whole semaphore that is used with keys: with the limit of a ``key`` without its own."""

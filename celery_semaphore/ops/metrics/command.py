@@ -71,6 +71,12 @@ def port_of(value: str | int) -> int:
     multiple=True,
     help="Export how many tasks of this queue can run, for autoscalers. May be repeated.",
 )
+@click.option(
+    "--page",
+    cls=CeleryOption,
+    is_flag=True,
+    help="Also show the semaphores in a browser, at /page: names of keys and ids of tasks, but nothing to change.",
+)
 @click.pass_context
 def metrics(
     ctx: click.Context,
@@ -81,6 +87,7 @@ def metrics(
     interval: float,
     max_keys: int,
     queues: tuple[str, ...],
+    page: bool,
 ) -> None:
     """Export the state of all semaphores for Prometheus, at /metrics, and for autoscalers, at /scale?queue=NAME.
 
@@ -90,8 +97,12 @@ def metrics(
     app.loader.import_default_modules()  # the tasks, which declare limits
     with said_in_one_line(app):
         from .exposition import opened, print_once, serve
+        from .page import page_of
 
-        with opened(app, interval=interval, max_keys=max_keys, queues=queues) as exporter:
+        with (
+            opened(app, interval=interval, max_keys=max_keys, queues=queues) as exporter,
+            page_of(app, wanted=page and not once) as pages,
+        ):
             if once:
                 ctx.exit(int(not print_once(exporter)))
-            serve(exporter, address, port, interval)
+            serve(exporter, address, port, interval, pages)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from ...settings import Settings
 from ..directory import declared_by
 from .answer import ScaleAnswer
 from .exporter import Exporter
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 
 @contextmanager
@@ -48,10 +51,16 @@ def print_once(exporter: Exporter) -> bool:
     return answered
 
 
-def serve(exporter: Exporter, address: str, port: int, interval: float) -> None:
-    """Collect and serve until SIGTERM or SIGINT."""
+def serve(
+    exporter: Exporter,
+    address: str,
+    port: int,
+    interval: float,
+    pages: Mapping[str, WSGIApplication],
+) -> None:
+    """Collect and serve until SIGTERM or SIGINT; ``pages`` are shown beside the metrics."""
     logging.basicConfig(format="[%(asctime)s: %(levelname)s] %(message)s")
-    routes = {"/scale": ScaleAnswer(exporter)}
+    routes: dict[str, WSGIApplication] = {"/scale": ScaleAnswer(exporter), **pages}
     try:
         server = listen([collector_of(exporter)], address, port, routes)
     except OSError as error:
@@ -60,6 +69,9 @@ def serve(exporter: Exporter, address: str, port: int, interval: float) -> None:
     # As the first process of a container it would not even notice the signal by which the container is ended.
     signal.signal(signal.SIGTERM, lambda *_: exporter.stop())
     click.echo(f"Metrics at http://{address}:{port}/metrics", err=True)
+    for path in pages:
+        shows = "all that can reach this address see names of keys and ids of tasks"
+        click.echo(f"Page at http://{address}:{port}{path}: {shows}", err=True)
     try:
         exporter.run(interval)
     except KeyboardInterrupt:

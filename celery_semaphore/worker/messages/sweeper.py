@@ -10,13 +10,10 @@ from celery.worker import state
 from ...core.background_thread import BackgroundThread
 from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import Outgoing, Store
+from ...core.sweep import sweep_pause
 from ...errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
-
-SWEEP_S = 2.0  # between two sweeps of one worker
-TOGETHER = 10  # sessions; with more of them the pause grows in proportion
-LONGEST_SWEEP_S = 10.0  # the longest pause
 
 
 class Sweeper:
@@ -72,8 +69,7 @@ class Sweeper:
         self._also()
 
     def _wait_then_sweep(self) -> None:
-        pause = min(SWEEP_S * max(1.0, self._sessions() / TOGETHER), LONGEST_SWEEP_S)
-        self._event.wait(pause)
+        self._event.wait(sweep_pause(self._sessions()))
         if self._stopped:
             return
         try:

@@ -19,11 +19,16 @@
     return !selection.isCollapsed && part.contains(selection.anchorNode);
   };
 
+  const identity = (element) =>
+    element.getAttribute("href") ?? element.getAttribute("value") ?? element.getAttribute("formaction") ?? element.form?.action;
+
   const replace = (html) => {
-    const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
+    const focused = part.contains(document.activeElement) && identity(document.activeElement);
+    const selected = new Set([...part.querySelectorAll("input:checked")].map(identity));
     part.innerHTML = html;
+    for (const box of part.querySelectorAll("input[type=checkbox]")) box.checked = selected.has(identity(box));
     if (focused) {
-      [...part.querySelectorAll("a")].find((a) => a.getAttribute("href") === focused)?.focus({ preventScroll: true });
+      [...part.querySelectorAll("a, input, button")].find((each) => identity(each) === focused)?.focus({ preventScroll: true });
     }
   };
 

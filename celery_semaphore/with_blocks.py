@@ -1,0 +1,86 @@
+"""With blocks: which permit a ``with`` block of a semaphore has, by the place and the context where it was entered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import CodeType, FrameType
+from typing import NamedTuple
+from weakref import ref
+
+from .core.permit import Permit
+
+Place = tuple[
+    int, CodeType
+]  # of the frame with the block, which lives as long as the block is not left
+
+
+def place_of(frame: FrameType) -> Place:
+    """Return what tells this frame from others; the frame itself would keep alive all that it refers to."""
+    return id(frame), frame.f_code
+
+
+class Block:
+    """One block that was entered. Only its context refers to it, so it is gone once that is."""
+
+    __slots__ = ("__weakref__", "blocks", "permit")
+
+    def __init__(self, blocks: WithBlocks, permit: Permit) -> None:
+        self.blocks = blocks
+        self.permit = permit
+
+
+class Entry(NamedTuple):
+    place: Place
+    block: ref[Block]
+    permit: Permit
+
+
+# Each thread, greenlet and asyncio task has its own, so that each releases the permit that it entered with.
+_entered: ContextVar[tuple[Block, ...]] = ContextVar("entered", default=())
+
+
+class WithBlocks:
+    """The blocks of one semaphore.
+
+    A framework may run each step of a generator in a context of its own: Starlette does, for a plain generator and for
+    a dependency with ``yield``. The frame of such a block is the same in each step. An ``ExitStack`` has two frames,
+    but one context. Where both differ, the block leaves with any permit of a context that is gone.
+    """
+
+    def __init__(self) -> None:
+        self._entered: dict[str, Entry] = {}
+
+    def enter(self, permit: Permit, place: Place) -> None:
+        """Note that a block was entered here."""
+        block = Block(self, permit)
+        self._entered[permit.holder] = Entry(place, ref(block), permit)
+        _entered.set((*_entered.get(), block))
+
+    def left(self, place: Place, is_held: Callable[[Permit], bool]) -> Permit | None:
+        """Return the permit of the block that is left here, or None if none was entered."""
+        mine = self._last()
+        entry = self._entered.get(mine.holder) if mine else None
+        if entry and entry.place == place:
+            return mine
+        others = self._entered.copy().values()  # at once: other threads enter and leave meanwhile
+        here = [each.permit for each in others if each.place == place]
+        return here[-1] if here else mine or self._without_context(is_held)
+
+    def _last(self) -> Permit | None:
+        """Return the permit of the block that was entered last in this context, or None."""
+        mine = (each.permit for each in reversed(_entered.get()) if each.blocks is self)
+        return next(mine, None)
+
+    def _without_context(self, is_held: Callable[[Permit], bool]) -> Permit | None:
+        """Return a held permit of a block that was entered in a context that is gone, to one caller only; or None."""
+        for holder, (_, block, permit) in self._entered.copy().items():
+            gone = block() is None and is_held(permit)
+            if gone and self._entered.pop(holder, None) is not None:
+                return permit
+        return None
+
+    def leave(self, permit: Permit) -> None:
+        """Forget the block with this permit."""
+        self._entered.pop(permit.holder, None)
+        _entered.set(tuple(each for each in _entered.get() if each.permit is not permit))
