@@ -9,8 +9,9 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from inspect import isclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import pytest
 
@@ -65,8 +66,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if only_quick and not may_hold_quick(collection_path) else None
 
 
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Leave out a class whose tests would all be deselected: to make them takes each process of a run half a second."""
+    wanted = collector.config.getoption("markexpr")
+    if " or " in wanted or "not variants" not in wanted.split(" and ") or not isclass(obj):
+        return None
+    marks = getattr(obj, "pytestmark", [])
+    return [] if any(mark.name == "variants" for mark in marks) else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if is_quick(item):
+    if "quick" in item.config.getoption("markexpr") and is_quick(item):
         item.add_marker("quick")
 
 
@@ -98,10 +108,14 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
-def session_server(kind: type[S], prepare: Callable[[S], object] = lambda _: None) -> Any:
-    """Return a fixture: one server of this kind for the session."""
+def server_fixture(
+    kind: type[S],
+    prepare: Callable[[S], object] = lambda _: None,
+    scope: Literal["session", "package", "module"] = "session",
+) -> Any:
+    """Return a fixture: one server of this kind for the session, or a part of it."""
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture(scope=scope)
     def server() -> Iterator[S]:
         with running(kind) as started:
             prepare(started)
@@ -110,12 +124,13 @@ def session_server(kind: type[S], prepare: Callable[[S], object] = lambda _: Non
     return server
 
 
-valkey_server = session_server(ValkeyServer)
-redis_server = session_server(RedisServer)
-oldest_redis_server = session_server(OldestRedisServer)
-cluster_server = session_server(ClusterServer)
-postgres_server = session_server(PostgresServer, PostgresServer.install)
-embedded_postgres_server = session_server(EmbeddedPostgresServer, PostgresServer.install)
+valkey_server = server_fixture(ValkeyServer)
+redis_server = server_fixture(RedisServer)
+oldest_redis_server = server_fixture(OldestRedisServer)
+# Its nodes ask each other all the time: in six processes, to the end of the run, that took a twentieth of a processor.
+cluster_server = server_fixture(ClusterServer, scope="module")
+postgres_server = server_fixture(PostgresServer, PostgresServer.install)
+embedded_postgres_server = server_fixture(EmbeddedPostgresServer, PostgresServer.install)
 
 
 @pytest.fixture(scope="session")

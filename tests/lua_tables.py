@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-OF_THE_CHUNK = {"_call", "_prelude", "_look"}  # every part may read their locals
+OF_THE_CHUNK = {"_call", "_prelude", "_look", "_short"}  # every part may read their locals
 TABLE = re.compile(r"^local (\w+) = \{([^{}]*)\}$", re.MULTILINE)
 COMMENT_OR_TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"|--.*')
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -25,6 +26,7 @@ def test_each_public_name_is_there() -> None:
     for name in celery_semaphore.__all__:
         assert getattr(celery_semaphore, name).__module__.startswith(("celery_semaphore", "celery"))
     assert set(celery_semaphore.__all__) <= set(dir(celery_semaphore))
+    assert celery_semaphore.__version__ == version("celery-semaphore")
     with pytest.raises(AttributeError, match="LimitedTsk"):
         _ = celery_semaphore.LimitedTsk  # type: ignore[attr-defined]
 
@@ -41,6 +43,7 @@ def test_a_django_project_may_name_its_settings_after_the_package_was_imported()
 
 SENDS = """
 import sys
+from importlib.metadata import version
 from celery import Celery
 from celery_semaphore import LimitedTask
 
@@ -67,6 +70,7 @@ def test_a_process_that_only_sends_loads_no_code_of_workers() -> None:
 
 RUNS = """
 import sys
+from importlib.metadata import version
 from types import SimpleNamespace
 import celery_semaphore.worker.main_process.bootstep
 

@@ -528,9 +528,9 @@ OUTSIDE: list[tuple[str, str]] = [
         "limited.apply_async(semaphore_weight=0)",
         "semaphore_weight=0 must be a whole number, 1 or more",
     ),
-    ("inspector.release(None, 'api')", "holder=None must be a string: the id of a task"),
+    ("inspector.take_away('api', None)", "holder=None must be a string: the id of a task"),
     (
-        "inspector.release('7', None)",
+        "inspector.take_away(None, '7')",
         "resource=None must be a string: Inspector.find() returns it.",
     ),
     ("inspector.resource(None)", "resource=None must be a string: find() returns it."),
@@ -540,8 +540,8 @@ OUTSIDE: list[tuple[str, str]] = [
         "inspector.find('apii')",
         "no semaphore 'apii' is in use, limited, or declared…did you mean 'api'",
     ),
-    ("inspector.promote('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
-    ("inspector.drop('7c1e', 'api')", "task_ids='7c1e' must be a list of ids."),
+    ("inspector.promote('api', '7c1e')", "task_ids='7c1e' must be a list of ids."),
+    ("inspector.drop('api', '7c1e')", "task_ids='7c1e' must be a list of ids."),
 ]
 
 
@@ -564,7 +564,7 @@ COMMANDS: list[tuple[str, int, str]] = [
     ("limit ap 3", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
     ("limit ap --clear --force", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
     ("pause ap", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
-    ("next ap x", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
+    ("promote ap x", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
     ("drop ap x -f", 1, "no semaphore 'ap' is in use…did you mean 'api'?"),
     ("limit api", 2, "give a LIMIT or --clear, and not both."),
     ("limit api 2147483648", 2, "2147483648 is not in the range 0<=x<=2147483647"),
@@ -584,7 +584,7 @@ COMMANDS: list[tuple[str, int, str]] = [
         3,
         "tenant at key acne: no permits in use, nothing waiting, no limit in",
     ),
-    ("release api 7c1e -f", 1, "semaphore 'api': 7c1e has no permit."),
+    ("take-away api 7c1e -f", 1, "semaphore 'api': 7c1e has no permit."),
 ]
 
 

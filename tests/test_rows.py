@@ -15,8 +15,8 @@ from tests.support.process import ROOT
 
 TABLES = ROOT / "docs/maintain/architecture.md"
 LIBRARY = ROOT / "celery_semaphore"
-STORES = ("memory", "redis", "postgresql")
-OF_STORES = "ACEHKNOQR"  # the tables that each store implements; G, M and P are of the worker, T of the servers
+STORES = ("engine", "redis", "postgresql")
+OF_STORES = "ACEHKNOQRW"  # the tables that each store implements; G, M and P are of the worker, T of the servers
 ROW = re.compile(r"\b[A-Z][1-9]\d?\b")  # no code of ruff, such as A002
 RANGE = re.compile(r"\b[A-Z]\d+ to [A-Z]\d+\b")
 COMMENT = {".py": re.compile(r'#.*|"""(?:.|\n)*?"""'), ".lua": re.compile(r"--.*")}

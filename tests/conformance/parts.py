@@ -41,6 +41,7 @@ from tests.conformance.parked.attached_grants import AttachedGrants
 from tests.conformance.parked.brokers import Brokers
 from tests.conformance.parked.consumed_queues import ConsumedQueues
 from tests.conformance.parked.ended_waits import EndedWaits
+from tests.conformance.parked.many_of_a_broker import ManyOfABroker
 from tests.conformance.parked.messages import Messages
 from tests.conformance.parked.outbox import Outbox
 from tests.conformance.parked.parked_counts import ParkedCounts
@@ -66,6 +67,7 @@ from tests.conformance.waiting.promotions import Promotions
 from tests.conformance.waiting.set_aside import SetAside
 from tests.conformance.waiting.timeouts import Timeouts
 from tests.conformance.waiting.waiting import Waiting
+from tests.conformance.waiting.waits_of_tasks import WaitsOfTasks
 
 
 class AcquireSuite(
@@ -107,6 +109,7 @@ class WaitingSuite(
     SetAside,
     Timeouts,
     Waiting,
+    WaitsOfTasks,
 ):
     """Holds the tests of the folder ``waiting``: places in line, timeouts, promotions, and calls that wait."""
 
@@ -132,7 +135,15 @@ class SessionsSuite(NamedGrants, NamedWaits, Processes, Room, SessionGrants, Ses
 
 
 class ParkedSuite(
-    AttachedGrants, Brokers, ConsumedQueues, EndedWaits, Messages, Outbox, ParkedCounts, Parking
+    AttachedGrants,
+    Brokers,
+    ConsumedQueues,
+    EndedWaits,
+    ManyOfABroker,
+    Messages,
+    Outbox,
+    ParkedCounts,
+    Parking,
 ):
     """Holds the tests of the folder ``parked``: messages that wait in the store, and those on their way out."""
 

@@ -10,6 +10,7 @@ import pytest
 from celery_semaphore import SemaphoreTimeout
 from celery_semaphore.core import acquisition
 from celery_semaphore.core.acquisition import Acquisition, Pause, Run
+from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.core.store import Acquire
 from celery_semaphore.errors import StoreUnavailable
@@ -157,3 +158,16 @@ def test_a_store_that_is_not_ready_was_not_asked(store: MemoryStore) -> None:
     assert isinstance(next(steps), Run)
     assert isinstance(steps.throw(StoreUnavailable("gone")), Pause)
     assert one.names() == []
+
+
+def test_a_refusal_that_names_an_earlier_session_is_no_reason_to_wait(store: MemoryStore) -> None:
+    """The asker took another one meanwhile, and asks for no grant of the old one."""
+    store.acquire(CLAIMS, "a")
+    steps = Acquisition(store, CLAIMS, 5.0).steps()
+    answer = acquired(store, next(steps))
+    asker_of(store).session = "new"
+    step = steps.send(answer)
+    assert isinstance(step, Acquire), "it asks again at once"
+    assert step.wait
+    assert step.wait.session == "new"
+    assert isinstance(steps.send(acquired(store, step)), Pause)

@@ -15,6 +15,7 @@ from celery_semaphore.core.asker import Asker, WaitingCall, asker_of
 from celery_semaphore.core.permit import Claim, Kind, Wait
 from celery_semaphore.core.session import HeldWait, SessionReply
 from celery_semaphore.core.signal_safe_event import SignalSafeEvent
+from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting
 from tests.support.process import wait_until
@@ -42,6 +43,25 @@ def is_notified(call: WaitingCall, timeout: float = 0.0) -> bool:
     """Return whether it is notified within this time, and clear that."""
     assert isinstance(call.notified, SignalSafeEvent)
     return call.notified.wait(timeout)
+
+
+class Unheard:
+    """The notice of a call whose event loop does not run."""
+
+    unheard_since: float | None = None
+
+    def set(self) -> None:
+        self.unheard_since = self.unheard_since or time.monotonic()
+
+
+class Heard(Unheard):
+    """The notice of a call whose event loop runs."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def set(self) -> None:
+        self.times += 1
 
 
 @pytest.fixture
@@ -163,6 +183,125 @@ def test_a_forked_child_has_a_session_of_its_own(store: MemoryStore) -> None:
 
 def test_two_processes_of_one_host_have_two_names(store: MemoryStore) -> None:
     assert Asker(store).session != Asker(store).session
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asker, "UNHEARD_S", 0.1)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_call_that_does_not_hear_of_its_grant(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    """When that has ended, the calls that do not run are passed over together."""
+    one, old, runs = asker_of(store), asker_of(store).session, Heard()
+    waits = {holder: held(holder) for holder in "bcde"}
+    for holder in "bcd":
+        one.add(waits[holder], Unheard())
+    last = waits["e"]
+    one.add(last, runs)
+    store.release("a", CLAIMS)
+    wait_until(lambda: one.session != old)
+    wait_until(lambda: runs.times, SOON, "it is to ask again")
+    how = Wait(Kind.BLOCK, last.ticket, session=one.session)
+    refusal_of(store.acquire(CLAIMS, "e", how))
+    store.release(waits["b"].ticket, CLAIMS)
+    (granted,) = store.snapshot("api").holders
+    assert granted.holder == last.ticket.nonce
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_call_that_hears_of_its_grant_is_one_that_runs(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    """Its acquire may take long. And what is unheard, but no grant, delays nothing."""
+    asks, one, session = Questions(store), asker_of(store), asker_of(store).session
+    first, second = Heard(), Unheard()
+    one.add(held("b"), first)
+    one.add(held("c"), second)
+    second.set()
+    store.release("a", CLAIMS)
+    wait_until(lambda: first.times)
+    asked, since = len(asks.looked), time.monotonic()
+    time.sleep(1.0)
+    assert one.session == session
+    assert len(asks.looked) <= asked + 2 + (time.monotonic() - since) / forecast.FASTEST_S / 2
+
+
+@pytest.mark.usefixtures("soon")
+def test_it_takes_no_new_session_each_time(
+    store: MemoryStore, held: Callable[[str], HeldWait]
+) -> None:
+    """All calls that run ask again then: no more often than they do anyway."""
+    one, sessions, first = asker_of(store), {asker_of(store).session}, held("b")
+    one.add(first, Unheard())
+    store.release("a", CLAIMS)
+    wait_until(lambda: one.session not in sessions)
+    sessions.add(one.session)
+    one.add(held("c"), Unheard())
+    store.release(first.ticket, CLAIMS)
+    time.sleep(0.5)
+    assert one.session in sessions
+    one._moves_at = 0.0
+    wait_until(lambda: one.session not in sessions)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("error", [StoreUnavailable("gone"), ZeroDivisionError()])
+def test_a_session_that_cannot_be_put_to_sleep(
+    store: MemoryStore,
+    held: Callable[[str], HeldWait],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    """It sleeps once the grant has ended; the calls that run are notified all the same."""
+
+    def fails(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(store, "sleep", fails)
+    one, runs = asker_of(store), Heard()
+    one.add(held("b"), Unheard())
+    one.add(held("c"), runs)
+    store.release("a", CLAIMS)
+    wait_until(lambda: runs.times)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_call_that_asks_while_the_session_changes(
+    store: MemoryStore, held: Callable[[str], HeldWait], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the new one, and so wakes it before the first question; the others hear of that all the same."""
+    one, old, runs, sleep = asker_of(store), asker_of(store).session, Heard(), store.sleep
+    named = list[tuple[str, bool]]()
+
+    def asks(session: str) -> None:
+        named.append((session, session == one.session))
+        sleep(session)
+        store.acquire(CLAIMS, "d", Wait(Kind.BLOCK, session=one.session))
+
+    monkeypatch.setattr(store, "sleep", asks)
+    one.add(held("b"), Unheard())
+    one.add(held("c"), runs)
+    store.release("a", CLAIMS)
+    wait_until(lambda: runs.times, SOON)
+    assert named == [(old, False)], "no call wakes the old one"
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_next_question_does_not_wait_for_its_time(
+    store: MemoryStore, held: Callable[[str], HeldWait], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The grant would have ended by then, and the next call that does not run have another one."""
+    asks, one, old = Questions(store), asker_of(store), asker_of(store).session
+    monkeypatch.setattr(one._forecast, "pause", lambda *_: (3 * SOON, 0.0))
+    one.add(held("b"), Unheard())
+    wait_until(lambda: asks.looked)
+    time.sleep(0.1)
+    store.release("a", CLAIMS)
+    one.add(held("c"), Heard())  # the question that it brings forward tells of the grant
+    wait_until(lambda: one.session != old, SOON)
 
 
 def test_a_start_of_its_thread_that_was_interrupted(

@@ -41,6 +41,24 @@ def test_what_is_older_than_a_lease_is_given_up_at_once(caplog: pytest.LogCaptur
     assert caplog.text.count("3 release(s) given up, their leases have ended") == 1
 
 
+def test_a_long_outage_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or there would be a line for each release, as its lease ends."""
+    monkeypatch.setattr(module, "RETRY_PAUSE_S", 0.02)
+    caplog.set_level("DEBUG", "celery_semaphore")
+    store = FailingStore()
+    store.failures, store.lease = 10**6, 0.1
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.start()
+    for n in range(3):
+        releaser.release(f"{n}", [ONE])
+        wait_until(lambda n=n: caplog.text.count("given up") == n + 1, 10, "it is given up")  # type: ignore[misc]
+    releaser.close(5)
+    levels = [each.levelname for each in caplog.records if "given up" in each.getMessage()]
+    assert levels == ["WARNING", "DEBUG", "DEBUG"]
+
+
 def test_a_failing_store_is_not_asked_without_a_pause() -> None:
     store = FailingStore()
     store.failures = 1000

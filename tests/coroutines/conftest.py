@@ -38,6 +38,19 @@ def run(request: pytest.FixtureRequest) -> Run[Any]:
     return run_in(request.param)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Ask PostgreSQL from one kind of loop, and end coroutines there in one way.
+
+    All calls are made in threads of ours, so what happens to a coroutine and the store never meet.
+    """
+    asked = getattr(item, "callspec", None)
+    if not asked or asked.params.get("url") != "postgres":
+        return
+    end = getattr(asked.params.get("end"), "__name__", "by_cancel")
+    if asked.params.get("run") == "uvloop" or end != "by_cancel":
+        item.add_marker("variants")
+
+
 SERVERS = ["valkey", pytest.param("redis", marks=pytest.mark.variants), "postgres"]
 
 

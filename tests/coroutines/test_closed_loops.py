@@ -11,12 +11,14 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore
 from celery_semaphore.core import lease
+from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from tests.support.calling import occupied, waiting
+from tests.support.calling import SOON, occupied, waiting
+from tests.support.process import wait_until
 
-from .loops import LOOPS, soon_nothing_is_left, until
+from .loops import LOOPS, left, soon_nothing_is_left, until
 
 ONE = Claim("api", None, 1)
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -57,6 +59,25 @@ def test_nothing_is_left(
     gc.collect()
     store.release("other", [ONE])
     soon_nothing_is_left(store)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed")
+@pytest.mark.parametrize("on_lost", [None, "cancel", print])
+def test_a_loop_that_is_dropped_without_a_close(store: MemoryStore, on_lost: Any) -> None:
+    """Nothing of ours keeps it, whether its tasks hold or wait."""
+    api = AsyncSemaphore("api", 1, store=store, on_lost=on_lost)
+
+    def use() -> None:
+        async def call() -> None:
+            async with api:
+                await asyncio.sleep(99)
+
+        loop = asyncio.new_event_loop()
+        tasks = [loop.create_task(call()) for _ in range(3)]
+        loop.run_until_complete(until(lambda: waiting(store) == len(tasks) - 1))
+
+    use()
+    wait_until(lambda: gc.collect() >= 0 and not left(store), SOON, "it was collected")
 
 
 def test_a_closed_loop_takes_no_turn(store: MemoryStore) -> None:
@@ -102,6 +123,27 @@ def test_a_body_that_does_more_while_it_is_closed(
     closed_with(ended, "asyncio", lambda: occupied(store))
     gc.collect()
     soon_nothing_is_left(store, 6.0)
+
+
+def test_a_block_that_is_closed_after_it_was_forgotten(store: MemoryStore) -> None:
+    """Its loop is closed, so that the keeper renews it no more; then its generator is."""
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def items() -> AsyncIterator[int]:
+        async with api.permit():
+            yield 1
+
+    generator: Any = items()
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(generator.__anext__())
+    loop.close()
+    held_permits = held_permits_in(store)
+    held_permits._keeper._due = 0.0  # it renews at once
+    wait_until(lambda: not held_permits._held, SOON, "it is forgotten")
+    assert occupied(store)
+    with pytest.raises(StopIteration):
+        generator.aclose().send(None)
+    soon_nothing_is_left(store)
 
 
 def test_a_permit_by_hand_outlives_its_loop() -> None:

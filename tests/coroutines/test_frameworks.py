@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -126,6 +126,39 @@ def test_all_forms_at_once(site: Site, store: MemoryStore, kind: str, *, middlew
     assert {code for path, code in codes.items() if "raises" in path} == {500}
     assert site.most <= LIMIT
     soon_nothing_is_left(store)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_plain_dependencies_and_generators(store: MemoryStore, kind: str) -> None:
+    """Starlette runs each of their steps in a thread, and in a context of its own."""
+    api = Semaphore("plain", LIMIT, store=store, timeout=SOON)
+    app = FastAPI()
+
+    def permit() -> Iterator[Permit]:
+        with api as permit:
+            yield permit
+
+    def lines() -> Iterator[str]:
+        with api:
+            yield from "ab"
+
+    @app.get("/dependency", dependencies=[Depends(permit)])
+    def dependency() -> Any:
+        return {}
+
+    @app.get("/stream")
+    def stream() -> StreamingResponse:
+        return StreamingResponse(lines())
+
+    async def main() -> list[Response]:
+        transport = ASGITransport(app=app, raise_app_exceptions=False)
+        async with AsyncClient(transport=transport, base_url="http://site", timeout=60) as client:
+            paths = [f"/{form}" for form in ("dependency", "stream") for _ in range(2 * LIMIT)]
+            return await asyncio.gather(*[client.get(path) for path in paths])
+
+    answers = run_in(kind)(main())
+    assert [each.text for each in answers] == ["{}"] * 2 * LIMIT + ["ab"] * 2 * LIMIT
+    assert api.available() == LIMIT
 
 
 def test_the_parameters_are_seen(site: Site) -> None:

@@ -413,6 +413,15 @@ def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> 
     soon_nothing_is_left(api._store)
 
 
+def test_a_forked_child_has_no_permit_of_its_parent(valkey: ValkeyServer) -> None:
+    api = AsyncSemaphore("api", 1, url=valkey.url)
+    permit = asyncio.run(api.acquire())
+    assert in_child(lambda: asyncio.run(api.release(permit)) is None)
+    assert [each.holder for each in asyncio.run(api.holders())] == [permit.holder]
+    asyncio.run(api.release(permit))
+    soon_nothing_is_left(api._store)
+
+
 def test_a_release_that_could_not_be_queued(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

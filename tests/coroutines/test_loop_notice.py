@@ -44,6 +44,30 @@ def test_one_whose_loop_is_closed(run: Run[LoopNotice]) -> None:
     run(main()).set()
 
 
+def unheard(notice: LoopNotice) -> float | None:
+    return notice.unheard_since
+
+
+def test_a_loop_that_runs_hears_of_it(run: Run[LoopNotice]) -> None:
+    """Whether or not its coroutine waits; and one that is blocked, or closed, does not."""
+
+    async def main() -> LoopNotice:
+        notice = LoopNotice()
+        assert unheard(notice) is None
+        notice.set()
+        since = unheard(notice)
+        time.sleep(0.01)  # noqa: ASYNC251
+        notice.set()
+        assert unheard(notice) == since is not None
+        await asyncio.sleep(0)
+        assert unheard(notice) is None
+        return notice
+
+    notice = run(main())
+    notice.set()
+    assert unheard(notice) is not None
+
+
 def test_told_while_the_refusal_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store answers no question, so this is all that it hears before a third of a lease has passed."""
     store = MemoryStore(StoreOptions(lease=3.0))

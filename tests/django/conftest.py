@@ -19,6 +19,12 @@ from tests.support.servers import ValkeyServer
 
 # The environment of a process that finds the project.
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "DJANGO_SETTINGS_MODULE": "tests.django.settings"}
+# What its commands import before they read the settings.
+DJANGO = (
+    *("django.contrib.admin.sites", "django.contrib.staticfiles", "django.core.handlers.wsgi"),
+    *("django.core.management.commands.migrate", "django.db.backends.postgresql.base"),
+    *("django.db.backends.sqlite3.base", "django.test"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +35,13 @@ def django_project() -> Iterator[None]:
         import django
 
         django.setup()
+    from django.core import mail
     from django.core.management import call_command
     from django.test.utils import setup_test_environment, teardown_test_environment
 
+    if hasattr(mail, "outbox"):  # another folder of tests has set it up for this process
+        yield
+        return
     setup_test_environment()
     call_command("migrate", verbosity=0)
     yield

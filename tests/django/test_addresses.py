@@ -64,7 +64,7 @@ def test_a_key_that_spells_what_is_shown_of_another_has_a_page_of_its_own(
         assert f"<code>{task}</code>" in browser.get(page_of(claim.resource)).content.decode()
     browser.post(page_of(mimic.resource, "pause"))
     assert list(store.decisions()) == [mimic.resource]
-    browser.post(page_of(mimic.resource, "release"), {"holder": "victim:1"})
+    browser.post(page_of(mimic.resource, "take_away"), {"holder": "victim:1"})
     assert store.snapshot(long.resource).occupied == 1
 
 
@@ -84,7 +84,7 @@ def test_any_id_can_be_taken_away(client: Login, store: Store, task_id: str) -> 
     occupy(store, API, [f"{task_id}:1", "other:1"])
     browser = client()
     text = browser.get(address("api")).content.decode()
-    link = unescape(re.findall(r'href="([^"]*do/release/[^"]*)"', text)[0])
+    link = unescape(re.findall(r'href="([^"]*do/take_away/[^"]*)"', text)[0])
     [given] = re.findall(r'name="holder" value="([^"]*)"', browser.get(link).content.decode())
     browser.post(link, {"holder": unescape(given)})
     assert [held.holder for held in store.snapshot("api").holders] == ["other:1"]

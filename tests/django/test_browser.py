@@ -15,7 +15,8 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.stores import store_from_url
-from tests.django.conftest import ENVIRONMENT
+from tests.django.conftest import DJANGO, ENVIRONMENT
+from tests.support.forked import ForkedProcess
 from tests.support.process import Process, free_port, listening, wait_until
 from tests.support.servers import ValkeyServer, in_ci
 from tests.support.worker import CeleryWorker
@@ -43,8 +44,14 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+class Managing(ForkedProcess):
+    """A command of the project's manage.py."""
+
+    more = DJANGO
+
+
 def manage(env: dict[str, str], *words: str) -> Process:
-    return Process(words[0], [sys.executable, "-m", "tests.django.manage", *words], env=env)
+    return Managing(words[0], [sys.executable, "-m", "tests.django.manage", *words], env=env)
 
 
 @pytest.fixture(scope="session")
@@ -171,8 +178,8 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
     expect(permits).to_have_count(3, timeout=30_000)
     expect(waiters).to_have_count(1)
 
-    page.get_by_role("link", name="Drop").click()
-    expect(page.get_by_role("heading", name="Drop this waiting task?")).to_be_visible()
+    page.get_by_role("link", name="Drop", exact=True).click()
+    expect(page.get_by_role("heading", name="Drop these waiting tasks?")).to_be_visible()
     pictures(page, "drop")
     page.get_by_role("button", name="Yes").click()
     expect(page.get_by_text("Dropped the waiting task")).to_be_visible()
@@ -188,7 +195,7 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
     picture(page, "history")
 
 
-def test_a_parked_task_is_let_run_next(page: Any, worker: CeleryWorker, send: Any) -> None:
+def test_a_parked_task_is_promoted(page: Any, worker: CeleryWorker, send: Any) -> None:
     page.goto(f"{SEMAPHORES}disk/change/")
     waiters = page.locator("[data-waiters] tbody tr")
     ids = []
@@ -197,12 +204,28 @@ def test_a_parked_task_is_let_run_next(page: Any, worker: CeleryWorker, send: An
         expect(waiters).to_have_count(waiting, timeout=20_000)
         expect(page.get_by_text(ids[-1])).to_be_visible(timeout=20_000)
     pictures(page, "parked")
-    waiters.filter(has_text=ids[3]).get_by_role("link", name="Run next").click()
-    expect(page.get_by_text("ahead of all other waiting tasks?")).to_be_visible()
+    waiters.filter(has_text=ids[3]).get_by_role("link", name="Promote").click()
+    expect(page.get_by_text("ahead of all other waiting tasks.")).to_be_visible()
     page.get_by_role("button", name="Yes").click()
-    expect(page.get_by_text(f"Let the waiting task {ids[3]} run next.")).to_be_visible()
+    expect(page.get_by_text(f"Promoted the waiting task {ids[3]}.")).to_be_visible()
     for place, task_id in enumerate((ids[3], ids[1], ids[2])):
         expect(waiters.nth(place)).to_contain_text(task_id)
+    for task_id in ids[1:3]:
+        page.get_by_label(f"Select {task_id}").check()
+    with page.expect_response(lambda answer: "live" in answer.url):
+        pass
+    page.wait_for_timeout(200)
+    for task_id in ids[1:]:  # what was selected stays so when the page refreshes itself
+        expect(page.get_by_label(f"Select {task_id}")).to_be_checked(checked=task_id != ids[3])
+    page.get_by_role("button", name="Drop the selected").click()
+    pictures(page, "drop-several")
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_text("Dropped the waiting tasks")).to_be_visible()
+    expect(waiters).to_have_count(1, timeout=20_000)
+    page.get_by_role("link", name="Purge all 1").click()
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_text("Purged 1 parked task(s).")).to_be_visible()
+    expect(page.get_by_text("No task waits.")).to_be_visible()
 
 
 def test_the_list_and_the_keys_are_live_too(page: Any, worker: CeleryWorker, send: Any) -> None:
@@ -246,6 +269,12 @@ def test_what_is_being_read_stays(
         pass
     page.wait_for_timeout(200)
     assert page.evaluate("document.activeElement.textContent") == "Take away"
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Resume").focus()
+    with page.expect_response(lambda answer: "live" in answer.url):
+        pass
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.activeElement.textContent") == "Resume"
 
 
 def test_a_page_says_that_it_is_not_refreshed_and_goes_on_by_itself(

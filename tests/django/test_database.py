@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 from uuid import uuid4
 
 import psycopg
@@ -14,10 +15,10 @@ import pytest
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.postgresql.schema import SchemaName
-from tests.django.conftest import ENVIRONMENT, MakeApp
+from tests.django.conftest import DJANGO, ENVIRONMENT, MakeApp
 from tests.support.postgres import PostgresServer
 from tests.support.process import ROOT, Process
-from tests.support.python import python
+from tests.support.python import forked, python
 from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
@@ -42,13 +43,16 @@ def env(postgres_server: PostgresServer, name: str, valkey: ValkeyServer) -> dic
 
 
 def run(env: dict[str, str], *command: str, ok: bool = True) -> str:
-    done = python(*command, env=env)
-    assert (done.returncode == 0) is ok, done.stderr
-    return done.stdout + done.stderr
+    return said(python(*command, env=env), ok=ok)
 
 
 def manage(env: dict[str, str], *words: str, ok: bool = True) -> str:
-    return run(env, "-m", "tests.django.manage", *words, ok=ok)
+    return said(forked("tests.django.manage", *words, env=env, more=DJANGO), ok=ok)
+
+
+def said(done: CompletedProcess[str], *, ok: bool) -> str:
+    assert (done.returncode == 0) is ok, done.stderr
+    return done.stdout + done.stderr
 
 
 MIGRATE = ("migrate", "--database", "permits", "celery_semaphore")
@@ -60,8 +64,8 @@ THERE = "SELECT to_regclass('celery_semaphore.installed') IS NOT NULL"
 def test_migrate_installs_the_schema_and_may_find_it_there(
     postgres_server: PostgresServer, name: str, env: dict[str, str]
 ) -> None:
-    said = manage(env, "check", "--deploy", "--tag", "celery_semaphore", ok=False)
-    assert "celery_semaphore.E003" in said
+    refused = manage(env, "check", "--deploy", "--tag", "celery_semaphore", ok=False)
+    assert "celery_semaphore.E003" in refused
     missing = manage(env | {"POSTGRES_NAME": "nowhere"}, "check", "--deploy", ok=False)
     assert "DATABASES['permits'] names a database that the server does not have" in missing
     manage(env, *MIGRATE)

@@ -68,6 +68,21 @@ def test_what_was_forgotten_takes_no_space(workers: Workers, names: Names) -> No
     assert len(names._known) <= REMEMBER / PAUSE_S + 1
 
 
+def test_a_page_does_not_wait_for_a_broker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("celery_semaphore.django.names.LONGEST_S", 0.1)
+    answer = Event()
+
+    def hangs(_: Collection[str]) -> Replies:
+        assert answer.wait(10)
+        return Replies({"run-1": [TaskAt("export", "w1", active=True)]})
+
+    names = Names(hangs)
+    assert names.asked(["run-1"]).tasks == {}
+    assert names.asked(["run-1"]).tasks == {}  # and asks no second time meanwhile
+    answer.set()
+    wait_until(lambda: names.remembered(["run-1"]).workers_of("run-1", active=True) == "w1")
+
+
 def test_who_comes_while_somebody_asks_does_not_wait() -> None:
     asked, answer = Event(), Event()
 

@@ -54,7 +54,8 @@ LONGEST_RUN_S = 8 * LEASE
 ODD_S = 0.000_037
 ROUNDS = 40  # of reaping until all is over: each frees at least one permit
 
-tasks = st.sampled_from("abcde")
+NAMES = "abcde"
+tasks = st.sampled_from(NAMES)
 claims = st.sampled_from(list(CLAIMS))
 # Of waits beside single ones: what each claims, and how it waits.
 besides: st.SearchStrategy[list[tuple[str, str]]] = st.just([]) | st.lists(
@@ -109,6 +110,7 @@ class Stores(RuleBasedStateMachine):
         self.clock = self.trio.clock
         self.begun = self.clock.now = BEGINNING
         self.learnt = dict.fromkeys("xy", KEPT)
+        self.questions = 0
         self.unused = True  # no call since the stores were empty
         self.client = "x"
         self.deliveries = 0  # since a server forgot
@@ -123,15 +125,19 @@ class Stores(RuleBasedStateMachine):
 
     def ask(self, question: Callable[[Store], Answer]) -> Answer:
         """Ask as the present client, and look at all resources in the same instant."""
-        (answer, seen, totals), self.learnt[self.client] = self.trio.ask(
+        self.questions += 1
+        task = NAMES[self.questions % len(NAMES)]
+        (answer, seen, totals, waits), self.learnt[self.client] = self.trio.ask(
             lambda store: (
                 question(store),
                 [store.snapshot(name) for name in RESOURCES],
                 store.totals(RESOURCES),
+                store.waits_of(task),
             ),
             self.learnt[self.client],
         )
         self.unused = False
+        self.promises.check_waits(task, waits, seen)
         for each, counts in zip(seen, totals, strict=True):
             self.promises.check(each)
             assert (counts.held + counts.granted, counts.waiting) == (each.occupied, each.waiting)
@@ -463,8 +469,12 @@ class Stores(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.25, 0.25, 1.0, 1.0, 5.0, 10.0, TAKE_UP, LEASE]))
     def advance(self, seconds: float) -> None:
-        if self.clock.now - self.begun < LONGEST_RUN_S:
+        if self._lasts(seconds):
             self._pass(seconds + ODD_S)
+
+    def _lasts(self, seconds: float) -> bool:
+        """Return whether the run is no longer than the longest one if so much time passes now."""
+        return self.clock.now + seconds - self.begun < LONGEST_RUN_S
 
     def _pass(self, seconds: float) -> None:
         """Let a process look at the stores each third of a lease: else this would be a silence (A17)."""
@@ -478,7 +488,7 @@ class Stores(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.7 * LEASE, LEASE, 1.5 * LEASE]))
     def pass_in_silence(self, seconds: float) -> None:
         """Call nothing: no permit ends whose holder could have renewed it."""
-        if self.clock.now - self.begun < LONGEST_RUN_S:
+        if self._lasts(seconds):
             lasting = self._permits(lambda permit, at: permit.expires_at > at)
             self.clock.advance(seconds + ODD_S)
             self.ask(lambda _: None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Snapshot
+from celery_semaphore.core.task_wait import TaskWait
 from celery_semaphore.stores.encoding import microseconds
 from tests.conformance.suite import LEASE
 
@@ -64,6 +65,27 @@ class Promises:
         known |= new
         self._never_again(seen)
         self._granted_or_in_line(seen)
+
+    def check_waits(self, task: str, found: list[TaskWait], seen: Iterable[Snapshot]) -> None:
+        """Compare the waits that are found by the id of their task with those that all resources show."""
+        lines = {
+            (each.resource, waiter.ticket.nonce): waiter
+            for each in seen
+            for waiter in each.waiters
+            if waiter.ticket.nonce.startswith(f"{task}:")
+        }
+        waiting = {(each.resource, each.waiter.ticket.nonce): each for each in found}
+        assert lines.keys() <= waiting.keys()
+        for at, waiter in lines.items():
+            assert waiting[at].waiter == waiter
+        grants = {
+            (each.resource, held.holder): held.expires_at
+            for each in seen
+            for held in each.holders
+            if held.granted
+        }
+        for at, each in waiting.items():
+            assert each.granted_until == grants.get(at)
 
     def _the_smallest_lately(self, seen: Snapshot) -> None:
         own, of_all = self._lately(seen.resource, seen.at), None

@@ -23,6 +23,7 @@ EVERY = settings(
 SHRINKING_S = 600  # a failure takes this long at most until its shortest program is found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(SHRINKING_S)
 @pytest.mark.parametrize("programs", [50, pytest.param(100, marks=pytest.mark.variants)])
 def test_the_same_answers(programs: int, trio: Trio) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 from celery_semaphore.metrics import catalogue
 from celery_semaphore.metrics.metric import Metric, MetricType
 from ops.__main__ import FILES
-from ops.alarms import ALARMS
+from ops.alarms import ALARMS, alarms
 from ops.panels import PANELS
 from ops.queries import increase, quantile, seen, select
 from tests.conftest import need
+from tests.support.process import ROOT
 from tests.support.prometheus import PrometheusServer, promtool
 
+TESTS = sorted((next(iter(FILES)).parents[1] / "prometheus").glob("*_test.yml"))
 QUERIES = [query for panel in PANELS for query, _ in panel.queries] + [a.query for a in ALARMS]
 
 
@@ -54,9 +57,17 @@ def test_a_query_cannot_name_a_label_that_does_not_exist() -> None:
 def test_the_alarms_fire_for_their_causes() -> None:
     need(PrometheusServer)
     assert "rules found" in promtool("check", "rules", "alerts.yml")
-    assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml")
+    said = promtool("test", "rules", *(path.name for path in TESTS))
+    assert said.count("SUCCESS") == len(TESTS) == 2
+
+
+def test_each_alarm_leads_to_what_to_do() -> None:
+    page = (ROOT / "docs" / "operate" / "alarms.md").read_text("utf-8")
+    assert re.findall("^### (Semaphore.*)$", page, re.MULTILINE) == [each.name for each in ALARMS]
+    for alarm in ALARMS:
+        assert f'alarms.md#{alarm.name.lower()}"' in alarms()
 
 
 def test_each_alarm_is_tested() -> None:
-    tests = (next(iter(FILES)).parents[1] / "prometheus" / "alerts_test.yml").read_text("utf-8")
+    tests = "".join(path.read_text("utf-8") for path in TESTS)
     assert [alarm.name for alarm in ALARMS if f"alertname: {alarm.name}\n" not in tests] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ops.alarms import ALARMS
-from ops.panels import PANELS
+from ops.panels import LISTS, NUMBERS, PANELS
 from tests.conftest import need
 from tests.metrics.scraped import text_from
 from tests.support.process import free_port, wait_until
@@ -46,18 +46,20 @@ def test_each_query_of_board_and_alarms_is_answered(site: Site) -> None:
             for port in ports:
                 promtool("check", "metrics", stdin=text_from(port))
             wait_until(lambda: not unanswered(prometheus), 60, "each query is answered")
-            for alarm in ALARMS:
-                prometheus.query(alarm.query)  # raises for a wrong one
+            for shown in (*ALARMS, *NUMBERS, *LISTS):
+                prometheus.query(asked(shown.query))  # raises for a wrong one
+            assert all(prometheus.query(asked(each.query)) for each in NUMBERS[:4])
 
 
 def queries() -> list[str]:
-    found = []
-    for panel in PANELS:
-        for query, _ in panel.queries:
-            for written, meant in ASKED:
-                query = query.replace(written, meant)  # noqa: PLW2901 - one after the other
-            found.append(query)
-    return found
+    return [asked(query) for panel in PANELS for query, _ in panel.queries]
+
+
+def asked(query: str) -> str:
+    """Return a query of the board as Grafana sends it."""
+    for written, meant in ASKED:
+        query = query.replace(written, meant)
+    return query
 
 
 def unanswered(prometheus: PrometheusServer) -> list[str]:

@@ -1,7 +1,7 @@
 """``python -m tests.mutants [name ...]``: break the library in many ways; the tests must notice each.
 
 Names may have wildcards: ``'lua/*'``, ``'*ack*'``. Mutants that are generated have the names of files and functions:
-``core/lease.py``, ``'stores/memory/*.py'``, ``core/lease.py:LeaseKeeper.tick``.
+``core/lease.py``, ``'stores/engine/*.py'``, ``core/lease.py:LeaseKeeper.tick``.
 """
 
 # ruff: noqa: T201 - it prints
@@ -30,8 +30,11 @@ from . import (
     kept_messages,
     locks,
     messages,
+    node,
     permits,
     servers,
+    short_calls,
+    task_waits,
     waits,
     worker_messages,
     worker_permits,
@@ -44,7 +47,9 @@ from .trial import ROOT, RUN_TIMEOUT_S, SOUND_TIMEOUT_S, Outcome, copy, run
 GENERATOR = ROOT / ".venv-mutants" / "bin" / "python"
 ALL: Sequence[Mutant] = (
     *permits.MUTANTS,
+    *short_calls.MUTANTS,
     *waits.MUTANTS,
+    *task_waits.MUTANTS,
     *messages.MUTANTS,
     *epochs.MUTANTS,
     *locks.MUTANTS,
@@ -55,6 +60,7 @@ ALL: Sequence[Mutant] = (
     *core.MUTANTS,
     *costs.MUTANTS,
     *coroutines.MUTANTS,
+    *node.MUTANTS,
 )
 
 
@@ -230,7 +236,7 @@ def main() -> int:
                 return 2
             status = table(mutants, Trials(house, given.jobs, before).verdicts(mutants))
         if not names and not made:
-            made = ["stores/memory/*.py", "core/*.py"]
+            made = ["stores/engine/*.py", "core/*.py"]
         for name in made:
             status |= house.generated(name, given.jobs)
     print(f"{time.monotonic() - start:.0f} s")

@@ -29,6 +29,14 @@ MUTANTS = (
         "IF current_setting('transaction_isolation') <> 'read committed' THEN",
         "IF false THEN",
     ),
+    postgresql_py(
+        "a reap waits for a head's other resources",
+        "they are in use; but one that is stuck delays it once for each head",
+        "postgresql/runner",
+        "self.handed_on(some, said, lock_timeout)",
+        "self.handed_on(some, said)",
+        "tests/stores/postgresql/test_faults.py::TestStuckResources::test_a_second_resource_that_heads_need_delays_no_reap",
+    ),
     postgresql(
         "no lock",
         "rows are locked when they are updated anyway",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MARKS = {".py": "#", ".lua": "--", ".sql": "--"}
+MARKS = {".js": "//", ".py": "#", ".lua": "--", ".sql": "--"}
 QUOTES = "\"'"
 
 

@@ -15,7 +15,7 @@ postgresql = Group(
     "postgresql",
     "celery_semaphore/stores/postgresql/v1",
     ".sql",
-    ("tests/stores/test_conformance.py::TestUsedPostgresStore",),
+    ("tests/stores/test_conformance.py::TestWholeUsedPostgresStore",),
 )
 short = Group(
     "short",
@@ -203,8 +203,8 @@ MUTANTS = (
         "a release without an answer is left to the lease",
         "the permit is free soon enough",
         "semaphore",
-        ("            self._release_later(permit)\n            logger.warning("),
-        "            logger.warning(",
+        "            self._release_later(permit, was_held=True)\n            outage_of",
+        "            outage_of",
         "tests/semaphore/test_faults.py::TestFailingStore::test_a_release_that_fails_is_repeated",
     ),
     outside(

@@ -15,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # The rights of the stores in tests are read out of docs/operate, and a table out of docs/maintain.
-COPIED = ("celery_semaphore", "tests", "docs/maintain", "docs/operate", "pyproject.toml")
+COPIED = ("celery_semaphore", "clients", "tests", "docs/maintain", "docs/operate", "pyproject.toml")
+INSTALLED = Path("clients/node/node_modules")  # large, and of no interest to a mutant
 RUN_TIMEOUT_S = 300.0  # of a mutant's run
 SOUND_TIMEOUT_S = 3600.0  # of a run without a mutant, which may have the tests of all
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=short", "--timeout=100")
@@ -71,11 +72,13 @@ class Outcome:
 def copy(source: Path, target: Path) -> None:
     for name in COPIED:
         if (source / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
+            ignored = shutil.ignore_patterns("__pycache__", INSTALLED.name)
             shutil.copytree(source / name, target / name, ignore=ignored)
         else:
             target.mkdir(exist_ok=True)
             shutil.copy2(source / name, target / name)
+    if (source / INSTALLED).exists():
+        (target / INSTALLED).symlink_to((source / INSTALLED).resolve())
 
 
 def run(tree: Path, tests: tuple[str, ...], timeout: float) -> Outcome:

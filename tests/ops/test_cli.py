@@ -140,6 +140,9 @@ def test_all_semaphores(site: Site, semaphore: Command) -> None:
     assert rows["tenant"] == ["2", "3", "3", "0", "-"]
     assert rows["idle"] == ["3 (set), paused", "-", "0", "0", "-"]
     assert {row["semaphore"] for row in semaphore.json("list")} == set(rows) - {"SEMAPHORE"}
+    named = semaphore.json("list", "tenant", "idle")
+    assert [row["semaphore"] for row in named] == ["idle", "tenant"]
+    assert "did you mean 'tenant'?" in semaphore("list", "tenat").err
     store.pause("tenant/9")
     total, _, *keys = semaphore.says("show", "tenant").splitlines()
     assert total == "tenant: 3 in use, 0 waiting, all keys together"
@@ -285,18 +288,18 @@ def test_a_raised_limit_brings_parked_tasks_back(site: Site, semaphore: Command)
         assert result.get(timeout=20)
 
 
-def test_a_permit_is_released(site: Site, semaphore: Command) -> None:
+def test_a_permit_is_taken_away(site: Site, semaphore: Command) -> None:
     site.start(concurrency=2)
     (running,) = site.occupy()
     waiting = site.send("hold", 0.1)
-    assert semaphore("release", "one", running.id, typed="n\n").code == 1
+    assert semaphore("take-away", "one", running.id, typed="n\n").code == 1
     assert site.waiting() <= 1
     assert site.inside("held") == 1
-    said = semaphore.says("release", "one", running.id, "--force")
-    assert said.startswith(f"Released the permit of {running.id}, held for ")
+    said = semaphore.says("take-away", "one", running.id, "--force")
+    assert said.startswith(f"Took away the permit of {running.id}, held for ")
     waiting.get(timeout=20)
     assert site.inside("held") == 1, "the first one runs on"
-    said_again = semaphore("release", "one", running.id)  # it does not even ask
+    said_again = semaphore("take-away", "one", running.id)  # it does not even ask
     assert said_again.err == f"Error: semaphore 'one': {running.id} has no permit.\n"
 
 
@@ -324,7 +327,37 @@ def test_waiting_tasks_are_dropped(site: Site, semaphore: Command, conf: dict[st
 
 
 @pytest.mark.parametrize("conf", [{}, PARK])
-def test_a_waiting_task_runs_next(site: Site, semaphore: Command, conf: dict[str, Any]) -> None:
+def test_a_task_says_why_it_waits(site: Site, semaphore: Command, conf: dict[str, Any]) -> None:
+    worker = site.start(concurrency=2, conf=conf)
+    (running,) = site.occupy()
+    waiting = site.send("hold", 0.0)
+    wait_until(lambda: site.waiting() == 1, 20, "it waits")
+
+    def seen(task_id: str, state: str) -> Any:
+        """What is shown, once the worker found the time to say which tasks these are."""
+        found = json.loads(semaphore("why", task_id, "--json").out)
+        return found if found["state"] == state and not found["note"] else None
+
+    found = wait_until(lambda: seen(waiting.id, "waits"), 60, "the worker answers")
+    (wait,) = found["waits"]
+    (waiter,), (permit,) = wait["at"]["waiters"], wait["at"]["permits"]
+    assert (wait["at"]["semaphore"], waiter["where"]) == ("one", "parked" if conf else "kept")
+    assert (permit["task_id"], permit["task"]) == (running.id, "hold")
+    assert permit["worker"] == worker.hostname
+    if not conf:
+        assert (found["task"], found["worker"]) == ("hold", worker.hostname)
+    found = wait_until(lambda: seen(running.id, "runs"), 60, "the worker answers")
+    (held,) = found["permits"]
+    assert (held["semaphore"], found["worker"]) == ("one", worker.hostname)
+    site.let_go()
+    running.get(timeout=20)
+    waiting.get(timeout=20)
+    found = wait_until(lambda: seen(waiting.id, "ended"), 60, "its result is ready")
+    assert found["result"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("conf", [{}, PARK])
+def test_a_waiting_task_is_promoted(site: Site, semaphore: Command, conf: dict[str, Any]) -> None:
     site.start(concurrency=2, conf=conf)
     (running,) = site.occupy()
     results = []
@@ -335,13 +368,13 @@ def test_a_waiting_task_runs_next(site: Site, semaphore: Command, conf: dict[str
     for n in range(3):
         results.append(site.send("hold", 0.1))
         wait_until(partial(so_many_wait, n + 1), 20, "it waits")
-    assert semaphore.says("next", "one", results[2].id) == f"Next: {results[2].id}.\n"
-    said = semaphore("next", "one", running.id)
+    assert semaphore.says("promote", "one", results[2].id) == f"Promoted: {results[2].id}.\n"
+    said = semaphore("promote", "one", running.id)
     assert (
         said.err
         == f"Error: semaphore 'one': {running.id} does not wait here, or did not ask for a permit yet.\n"
     )
-    semaphore.says("release", "one", running.id, "--force")
+    semaphore.says("take-away", "one", running.id, "--force")
     for result in results:
         result.get(timeout=20)
     assert sorted(results, key=lambda result: result.date_done) == [results[2], *results[:2]]

@@ -109,6 +109,10 @@ def test_a_resource_tells_who_holds_and_who_waits(
     waiters = [(w.position, w.task_id, w.kind, w.waited, w.expected) for w in seen.waiters]
     assert waiters == [(0, "t3", "park", 3.0, 2.0), (1, "t4", "requeue", 2.0, 4.0)]
     assert "… and 1 more waiting" in tables.resource(seen)
+    assert "more permits" not in tables.resource(seen)
+    many = tables.resource(replace(seen, permits=seen.permits[:1] * 52))
+    assert many.count(seen.permits[0].task_id) == 50
+    assert "… and 2 more permits" in many
 
 
 def test_who_declared_the_limit_in_force_is_told(store: MemoryStore, inspector: Inspector) -> None:
@@ -196,7 +200,7 @@ def test_who_weighs_more_than_the_limit_waits_for_ever(
     heavy = claims(limit=3, weight=3)
     hold(store, "t1:1", heavy)
     wait(store, "t2:1", wanted=heavy)
-    inspector.set_limit(2, "api")
+    inspector.set_limit("api", 2)
     waiter = inspector.resource("api").waiters[0]
     assert (waiter.unsatisfiable, waiter.expected) == (True, None)
     assert "never" in tables.resource(inspector.resource("api"))
@@ -209,7 +213,7 @@ def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector
     (permit,) = inspector.resource("api").permits
     assert (permit.holder, permit.task_id, permit.granted) == (ticket.nonce, "t2", True)
     with pytest.raises(SemaphoreError, match="t2, which is on its way"):
-        inspector.release("t2", "api")  # its message would be gone with its ticket
+        inspector.take_away("api", "t2")  # its message would be gone with its ticket
     assert store.take(frozenset(["api"]))
 
 
@@ -267,9 +271,9 @@ def test_keys(store: MemoryStore, inspector: Inspector) -> None:
     assert (inspector.waiting("export"), inspector.waiting("export/x")) == (1, 0)
     keyed = "each key has a line of its own: name it"
     with pytest.raises(SemaphoreError, match=f"t8 does not wait here.*; {keyed}"):
-        inspector.tasks(["t8"], "export")
+        inspector.tasks("export", ["t8"])
     with pytest.raises(SemaphoreError, match=f"t0 has no permit; {keyed}"):
-        inspector.releasable("t0", "export")
+        inspector.permit_of("export", "t0")
 
 
 def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
@@ -295,16 +299,16 @@ def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
 
 def test_a_limit_of_zero_is_no_limit(store: MemoryStore, inspector: Inspector) -> None:
     with pytest.raises(SemaphoreError, match="'api': a limit of 0 admits no task; pause it"):
-        inspector.set_limit(0, "api")
+        inspector.set_limit("api", 0)
     assert store.decisions() == {}
 
 
 def test_limits_and_pauses(store: MemoryStore, inspector: Inspector) -> None:
-    inspector.set_limit(3, "api")
+    inspector.set_limit("api", 3)
     assert inspector.resume("api") is False
     assert (inspector.pause("api"), inspector.pause("api")) == (True, False)
     assert inspector.is_paused("api")
-    inspector.set_limit(4, "api")
+    inspector.set_limit("api", 4)
     seen = inspector.resource("api")
     assert (seen.limit, seen.set_by_operator, seen.paused, seen.pause_left) == (4, True, True, None)
     assert answers.in_force(seen, {}) == (
@@ -433,11 +437,11 @@ def test_a_long_key_may_be_given_as_it_is_shown(
     for key in (view.key, long):
         assert inspector.find("export", key) == view.resource == resource_name("export", long)
     assert inspector.resource(view.resource).occupied == 1
-    inspector.release("t1", view.resource)
+    inspector.take_away(view.resource, "t1")
     assert not list(store.resources())
     with pytest.raises(SemaphoreError, match="must be given in full"):
         inspector.find("export", view.key)
-    inspector.set_limit(3, inspector.find("export", long, create=True))
+    inspector.set_limit(inspector.find("export", long, create=True), 3)
     assert inspector.find("export", view.key) == view.resource, "it is limited"
     hold(store, "t2:1", claims("export", long))
     assert inspector.resource(view.resource).limit == 3
@@ -511,17 +515,17 @@ def test_a_key_that_spells_what_is_shown_of_another_one(
 def test_release(store: MemoryStore, inspector: Inspector) -> None:
     first, second = hold(store, "t1:1"), hold(store, "t1:2")
     with pytest.raises(SemaphoreError, match="several: name one of t1:1, t1:2"):
-        inspector.release("t1", "api")
-    assert inspector.release("t1:1", "api").task_id == "t1"
+        inspector.take_away("api", "t1")
+    assert inspector.take_away("api", "t1:1").task_id == "t1"
     assert store.renew([first, second]) == {"t1:1": Renewal.LOST, "t1:2": Renewal.OK}
     with pytest.raises(SemaphoreError, match="t1:1 has no permit"):
-        inspector.release("t1:1", "api")
+        inspector.take_away("api", "t1:1")
 
 
 def test_one_who_holds_several_loses_all(store: MemoryStore, inspector: Inspector) -> None:
     both = [*claims("api"), *claims("gpu")]
     permit = hold(store, "t1:1", both)
-    inspector.release("t1", "api")
+    inspector.take_away("api", "t1")
     assert store.snapshot("gpu").occupied == 1
     assert store.renew([permit]) == {"t1:1": Renewal.LOST}
     assert store.snapshot("gpu").occupied == 0
@@ -532,9 +536,9 @@ def test_who_is_far_behind_in_the_line_can_be_dropped(store: MemoryStore) -> Non
     for n in range(2001):
         wait(store, f"w{n:04}:1", wanted=claims(limit=1))
     inspector = Inspector(store, revoke=lambda ids: [f"w1 revoked {ids}"])
-    assert [each.position for each in inspector.drop(["w2000", "w1000"], "api")] == [2000, 1000]
+    assert [each.position for each in inspector.drop("api", ["w2000", "w1000"])] == [2000, 1000]
     with pytest.raises(SemaphoreError, match="w2001 does not wait"):
-        inspector.drop(["w2001"], "api")
+        inspector.drop("api", ["w2001"])
     assert inspector.waiting("api") == 2001
 
 
@@ -542,7 +546,7 @@ def test_waiting_tasks_go_next(store: MemoryStore, inspector: Inspector) -> None
     hold(store, "t1:1", claims(limit=1))
     for n in range(4):
         wait(store, f"w{n}:1", Kind.PARK, claims(limit=1))
-    promoted = inspector.promote(["w3", "w2"], "api")
+    promoted = inspector.promote("api", ["w3", "w2"])
     assert [(view.task_id, view.position) for view in promoted] == [("w3", 3), ("w2", 2)]
     line = inspector.resource("api").waiters
     assert [view.task_id for view in line] == ["w2", "w3", "w0", "w1"]
@@ -554,9 +558,9 @@ def test_what_is_not_in_line_cannot_go_next(store: MemoryStore, inspector: Inspe
         wait(store, f"w{n}:1", kind, claims(limit=1))
     not_in_line = "'api': not in line, but in transit or granted a permit: w"
     with pytest.raises(SemaphoreError, match=f"{not_in_line}2\\.$"):
-        inspector.promote(["w2"], "api")
+        inspector.promote("api", ["w2"])
     with pytest.raises(SemaphoreError, match=f"{not_in_line}2, w1. The others run next\\.$"):
-        inspector.promote(["w2", "w3", "w1"], "api")
+        inspector.promote("api", ["w2", "w3", "w1"])
     line = inspector.resource("api").waiters
     assert [view.task_id for view in line] == ["w3", "w0", "w1", "w2"]
 
@@ -566,9 +570,9 @@ def test_who_does_not_wait_cannot_go_next(store: MemoryStore, inspector: Inspect
     wait(store, "t2:1", wanted=claims(limit=1))
     wait(store, "web/17:1", Kind.BLOCK, claims(limit=1))
     with pytest.raises(SemaphoreError, match="'api': t1 does not wait"):
-        inspector.promote(["t2", "t1"], "api")
+        inspector.promote("api", ["t2", "t1"])
     with pytest.raises(SemaphoreError, match="web/17 is not a task"):
-        inspector.promote(["t2", "web/17"], "api")
+        inspector.promote("api", ["t2", "web/17"])
     assert [view.priority for view in inspector.resource("api").waiters] == [0, 0]
 
 
@@ -586,12 +590,12 @@ def test_dropping_is_revoking(store: MemoryStore) -> None:
     wait(store, "web/17:1", Kind.BLOCK)
     for task_id, why in {"t1": "does not wait", "web/17": "is not a task"}.items():
         with pytest.raises(SemaphoreError, match=why):
-            inspector.drop(["t3", task_id], "api")
+            inspector.drop("api", ["t3", task_id])
     assert revoked == []
-    inspector.drop(["t3"], "api")
+    inspector.drop("api", ["t3"])
     assert revoked == ["t3"]
     with pytest.raises(SemaphoreError, match="no worker answered, so nothing was dropped"):
-        Inspector(store).drop(["t3"], "api")
+        Inspector(store).drop("api", ["t3"])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,21 @@ def test_queued_releases_are_made(valkey: ValkeyServer) -> None:
     assert Semaphore("api", 9, url=valkey.url, lease=60).available() == 9
 
 
+def test_queued_releases_of_a_forked_child_are_made(valkey: ValkeyServer) -> None:
+    """A process of ``multiprocessing`` ends without what others do at their end."""
+    code = RELEASES.format(url=valkey.url, each=0.01)
+    run(f"""
+import multiprocessing
+import celery_semaphore.semaphore
+
+child = multiprocessing.get_context("fork").Process(target=exec, args=({code!r}, {{}}))
+child.start()
+child.join()
+assert child.exitcode == 0
+""")
+    assert Semaphore("api", 9, url=valkey.url, lease=60).available() == 9
+
+
 def test_for_a_second_at_most(valkey: ValkeyServer) -> None:
     """The store may hang."""
     ended = float(run(RELEASES.format(url=valkey.url, each=30)))

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
-from celery_semaphore.core import acquisition
+from celery_semaphore.core import acquisition, outage
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
 from celery_semaphore.core.held_permits import held_permits_in
+from celery_semaphore.core.outage import QUIET_S, outage_of
 from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
 from celery_semaphore.core.session import SessionReply
 from celery_semaphore.core.store import HandedOn, Outgoing
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.testing.clock import Clock
 from tests.support.calling import (
     SOON,
     Asked,
@@ -201,8 +204,13 @@ class TestFailingStore:
         assert caplog.text.count("cannot ask for grants, retrying: gone") == 1
 
     def test_a_release_that_fails_is_repeated(
-        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+        self,
+        api: Semaphore,
+        store: MemoryStore,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setattr(outage, "QUIET_S", 0.1)
         release, failures = (
             store.release,
             iter([StoreUnavailable("gone"), StoreUnavailable("gone")]),
@@ -219,6 +227,85 @@ class TestFailingStore:
         with pytest.raises(PermitLost):  # nor is it renewed any more
             api.extend(permit)
         wait_until(lambda: list(store.resources()) == [])
+        wait_until(lambda: caplog.text.count("the store answers again") == 1)
+
+    def test_an_outage_that_a_call_gave_up_in_ends(
+        self,
+        api: Semaphore,
+        store: MemoryStore,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        clock = Clock()
+        monkeypatch.setattr(outage, "monotonic", clock)
+        failing, release = Failing(store, times=10**6), store.release
+
+        def fail(*given: Any) -> HandedOn:
+            if failing.times > 0:
+                raise StoreUnavailable("gone")
+            return release(*given)
+
+        store.release = fail  # type: ignore[assignment,method-assign]
+        for _ in range(3):
+            with pytest.raises(SemaphoreTimeout):
+                api.acquire(timeout=0.05)
+        assert caplog.text.count("trying again") == 1
+        failing.times = 0
+        held_permits_in(store)._releaser.flush(SOON)  # it fails no more
+        clock.advance(QUIET_S)
+        for _ in range(2):
+            with api:
+                assert caplog.text.count("the store answers again") == 1
+
+    def test_one_that_asks_once_tries_no_more(
+        self, api: Semaphore, store: MemoryStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Its caller is told; a line that it tries again would be false."""
+        Failing(store, times=1)
+        with pytest.raises(SemaphoreTimeout, match="gone"):
+            api.acquire(timeout=0)
+        assert "trying again" not in caplog.text
+
+    def test_an_outage_of_releases_only(
+        self,
+        store: MemoryStore,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Those of one resource fail, as its lock is taken; calls at another one are answered all the time."""
+        monkeypatch.setattr("celery_semaphore.core.releaser.RETRY_PAUSE_S", 0.01)
+        clock, failed, release = Clock(), list[str](), store.release
+        monkeypatch.setattr(outage, "monotonic", clock)
+        bad, good = Semaphore("bad", 9, store=store), Semaphore("good", 9, store=store)
+
+        def fail(holder: str, claims: Any, *given: Any) -> HandedOn:
+            if claims[0].semaphore == "bad":
+                failed.append(holder)
+                raise StoreUnavailable("locked")
+            return release(holder, claims, *given)
+
+        store.release = fail  # type: ignore[assignment,method-assign]
+        for permit in [bad.acquire() for _ in range(4)]:
+            bad.release(permit)
+            clock.advance(QUIET_S - 1)
+            failed.clear()
+            wait_until(lambda: len(failed) > 1)
+            with good:
+                pass
+        lines = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+        assert len(lines) == 1, lines
+        assert "is not released yet" in lines[0]
+
+    def test_the_renewals_of_a_process_notice_the_end(
+        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may make no other call for long."""
+        monkeypatch.setattr(outage, "QUIET_S", 0.1)
+        store = MemoryStore(StoreOptions(lease=3.0))
+        with Semaphore("api", 1, store=store):
+            outage_of(store).failed("gone")
+            wait_until(lambda: "the store answers again" in caplog.text, SOON)
+        held_permits_in(store).close()
 
     def test_the_release_of_a_call_without_an_answer_keeps_no_caller_waiting(
         self, store: MemoryStore

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from celery_semaphore import Semaphore, semaphore, semaphore_base
+import pytest
+
+from celery_semaphore import Semaphore, semaphore, semaphore_base, with_blocks
 from celery_semaphore.core import acquisition, blocking_waiter, held_permits, lease
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, Asked
+from tests.support.calling import SOON, Asked, in_child
 from tests.support.process import wait_until
+from tests.support.servers import ValkeyServer
 
 MODULES = (semaphore, semaphore_base, acquisition, blocking_waiter, held_permits, lease)
 FILES = {module.__file__ for module in MODULES}
@@ -125,7 +128,7 @@ def test_a_block_that_was_not_entered_leaves_nothing(store: MemoryStore) -> None
     with api as outer:
         for step in strikes(api.__enter__):
             assert [each.holder for each in api.holders()] == [outer.holder], step
-            assert [permit for _, permit in semaphore._entered.get()] == [outer], step
+            assert [each.permit for each in with_blocks._entered.get()] == [outer], step
         api.__exit__(None, None, None)
     assert leaves_nothing(store)
 
@@ -155,10 +158,60 @@ def test_a_block_that_is_left_leaves_nothing(store: MemoryStore) -> None:
     permits.append(api.__enter__())
     entered = 0
     for step in strikes(lambda: api.__exit__(None, None, None)):
-        if semaphore._entered.get():
+        if with_blocks._entered.get():
             entered += 1
             api.__exit__(None, None, None)
         soon_leaves_nothing(store, step)
         permits.append(api.__enter__())
     assert entered < step / 2, "most of it had begun"
     held_permits_in(store)._releaser.close(SOON)
+
+
+@pytest.mark.parametrize("form", ["with", "permit"])
+def test_a_block_that_is_left_with_two_signals(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """The second one comes when the release that the first one interrupted is queued by ``release`` itself."""
+    api, queue = Semaphore("api", 1, store=store), held_permits.HeldPermits.release_later
+    seconds, struck = list[int](), 0
+
+    def struck_once(self: held_permits.HeldPermits, *given: Any) -> None:
+        if len(seconds) <= struck and sys._getframe(2).f_code.co_name == "release":
+            seconds.append(struck)
+            raise Interrupted
+        queue(self, *given)
+
+    monkeypatch.setattr(held_permits.HeldPermits, "release_later", struck_once)
+    blocks = [api if form == "with" else api.permit()]
+    blocks[-1].__enter__()
+    for step in strikes(lambda: blocks[-1].__exit__(None, None, None)):
+        if held_permits_in(store)._held:  # as if nothing had been called
+            blocks[-1].__exit__(None, None, None)
+        soon_leaves_nothing(store, step)
+        struck = len(seconds)
+        blocks.append(api if form == "with" else api.permit())
+        blocks[-1].__enter__()
+    assert struck > 5
+    held_permits_in(store)._releaser.close(SOON)
+
+
+def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> None:
+    """Whichever way its copy of the parent's block is left, or interrupted there."""
+    api = Semaphore("api", 2, url=valkey.url)
+    block = api.permit()
+
+    def child() -> bool:
+        ways = (lambda: api.release(mine), lambda: api.__exit__(None, None, None))
+        for leave in (*ways, lambda: block.__exit__(None, None, None)):
+            for step in range(60):
+                before = block._permit, with_blocks._entered.get()
+                struck_at(step, leave)
+                block._permit = before[0]
+                with_blocks._entered.set(before[1])
+        held_permits_in(api._store).flush(SOON)
+        return not held_permits_in(api._store)._held
+
+    with api as mine, block:
+        assert in_child(child)
+        assert len(api.holders()) == 2
+    assert not api.holders()

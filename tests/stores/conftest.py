@@ -12,8 +12,12 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.redis import RedisStore, from_url
+from celery_semaphore.stores.redis import RedisStore, from_url, scripts
+from celery_semaphore.testing.clock import Clock
 from tests.support.servers import RedisServer
+
+from .life import LEASE, TAKE_UP, Side
+from .quiet_life import LASTING_KEYS, Shorts, Sides, never_short, side
 
 OpenAt = Callable[..., RedisStore]
 PARK = Wait(Kind.PARK)
@@ -85,3 +89,20 @@ def park(store: Store, holder: str) -> Ticket:
     assert ticket
     store.attach(ticket, claim(), holder.encode())
     return ticket
+
+
+@pytest.fixture
+def sides(server: RedisServer, open_at: OpenAt, monkeypatch: pytest.MonkeyPatch) -> Sides:
+    for name, script in vars(scripts).items():
+        if isinstance(script, scripts.Script):
+            monkeypatch.setattr(scripts, name, scripts.Script(LASTING_KEYS, *script.parts))
+
+    def sides(clock: Clock) -> tuple[tuple[Side, Side], Shorts]:
+        stores = [
+            open_at(server.database(n), now=clock, lease=LEASE, take_up=TAKE_UP) for n in (0, 1)
+        ]
+        shorts = Shorts(stores[0], monkeypatch)
+        never_short(stores[1], monkeypatch)
+        return (side(server, stores[0], 0), side(server, stores[1], 1)), shorts
+
+    return sides

@@ -1,8 +1,7 @@
 """The one suite on every store."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -13,23 +12,47 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, from_url, scripts
+from celery_semaphore.stores.redis.backoff import Backoff
 from tests.conformance import StoreConformance
+from tests.conformance.each_branch import EACH_BRANCH
+from tests.conformance.each_command import EACH_COMMAND
 from tests.conformance.hand_on.granted_by_release import GrantedByRelease
 from tests.conformance.limits.operators import Operators
-from tests.conformance.limits.worker_limits import WorkerLimits
-from tests.conformance.parked.brokers import Brokers
-from tests.conformance.parked.consumed_queues import ConsumedQueues
 from tests.conformance.parked.outbox import Outbox
-from tests.conformance.parts import AcquireSuite, EpochsSuite, RenewSuite, SessionsSuite
+from tests.conformance.parts import (
+    AcquireSuite,
+    EpochsSuite,
+    RenewSuite,
+    SessionsSuite,
+)
 from tests.conformance.waiting.timeouts import Timeouts
 from tests.conformance.waiting.waiting import Waiting
 from tests.support.cluster import ClusterServer
 from tests.support.kept_link import KeptLink
+from tests.support.other_run import change_run
 from tests.support.postgres import PostgresServer
 from tests.support.rights import as_role, as_user
 from tests.support.servers import RedisServer
 
-GIVEN_KEYS = str(Path(__file__).with_name("given_keys"))  # a part of a script
+from .strict_scripts import strict_scripts
+
+
+def only(names: Collection[str]) -> Callable[[type[StoreConformance]], type[StoreConformance]]:
+    """Hide all tests but these."""
+
+    def hide(part: type[StoreConformance]) -> type[StoreConformance]:
+        tests = {name for name in dir(part) if name.startswith("test_")}
+        assert tests >= {*names}, f"there are no such tests: {sorted({*names} - tests)}"
+        for name in tests - {*names}:
+            setattr(part, name, None)
+        return part
+
+    return hide
+
+
+@only(EACH_COMMAND)
+class EachCommand(StoreConformance):
+    """What the commands of the scripts do, and the keys that they are given: see ``each_command.py``."""
 
 
 class TestMemoryStore(StoreConformance):
@@ -79,7 +102,7 @@ class OnServer:
                 client.flushall()
                 for name, (left, dump) in kept.items():
                     client.restore(name, max(left, 0), dump)
-                client.hset("{celery-semaphore}:epoch", "run_id", "of the replica")
+                change_run(client, "of the replica")
 
         with self.server.client() as client:
             names: Any = client.keys()
@@ -91,46 +114,68 @@ class OnServer:
             client.hset("{celery-semaphore}:epoch", "format", str(number))
 
 
-class TestValkeyStore(OnServer, StoreConformance):
+class AlwaysShort:
+    """Each call is short first that may be, also where it is expected to be in vain."""
+
+    @pytest.fixture(autouse=True)
+    def always_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Backoff, "is_due", lambda *_: True)
+
+
+class NeverShort:
+    """Each call is long, as those are of several resources, of tickets, and of calls in one batch."""
+
+    @pytest.fixture(autouse=True)
+    def never_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Backoff, "is_due", lambda *_: False)
+
+
+class OnValkey(OnServer):
     @pytest.fixture(autouse=True)
     def on(self, valkey: RedisServer) -> None:
         self.server = valkey
 
 
+class TestValkeyStore(NeverShort, OnValkey, StoreConformance):
+    """Each row, by the long scripts."""
+
+
 @pytest.mark.variants
-class TestRedisStore(OnServer, StoreConformance):
+class TestRedisStore(NeverShort, OnServer, StoreConformance):
     @pytest.fixture(autouse=True)
     def on(self, redis: RedisServer) -> None:
         self.server = redis
 
 
-class WithCallers(
-    AcquireSuite,
-    Waiting,
-    Timeouts,
-    RenewSuite,
-    SessionsSuite,
-    GrantedByRelease,
-    Outbox,
-    Operators,
-    EpochsSuite,
-):
-    """The parts about callers, what they wait for and what they lose."""
+class TestShortValkeyStore(AlwaysShort, OnValkey, EachCommand):
+    """Each way through a short script; that it leaves what a long one leaves is in ``test_short_calls.py``."""
 
 
-class EachScript(WithCallers, Brokers, ConsumedQueues, WorkerLimits):
-    """The parts that together call each script."""
+@pytest.mark.variants
+class TestWholeShortValkeyStore(AlwaysShort, OnValkey, StoreConformance):
+    """A short script beside all others, too."""
 
 
-class TestOldestRedisStore(OnServer, EachScript):
-    """What the commands of a script do is the same on newer servers.
+@pytest.mark.variants
+class TestShortRedisStore(AlwaysShort, OnServer, StoreConformance):
+    @pytest.fixture(autouse=True)
+    def on(self, redis: RedisServer) -> None:
+        self.server = redis
 
-    ``TESTS_REDIS=<path of its redis-server>`` runs all of ``TestRedisStore`` on it.
-    """
 
+class OnOldestRedis(OnServer):
     @pytest.fixture(autouse=True)
     def on(self, oldest_redis: RedisServer) -> None:
         self.server = oldest_redis
+
+
+class TestOldestRedisStore(AlwaysShort, OnOldestRedis, EachCommand):
+    """What the commands of a script do is the same on newer servers."""
+
+
+@pytest.mark.variants
+class TestWholeOldestRedisStore(NeverShort, OnOldestRedis, StoreConformance):
+    """What a script does with many rows, too."""
 
 
 class OnCluster(OnServer):
@@ -144,21 +189,25 @@ class OnCluster(OnServer):
     @pytest.fixture(autouse=True)
     def on(self, cluster: ClusterServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         self.server = cluster
-        for name, script in vars(scripts).items():
-            if isinstance(script, scripts.Script):
-                monkeypatch.setattr(scripts, name, scripts.Script(GIVEN_KEYS, *script.parts))
+        for name, script in strict_scripts().items():
+            monkeypatch.setattr(scripts, name, script)
         yield
         with cluster.client() as client:
             names: Any = client.keys()
         assert all(name.startswith(b"{celery-semaphore}:") for name in names)
 
 
-class TestClusterStore(OnCluster, EachScript):
+class TestClusterStore(AlwaysShort, OnCluster, EachCommand):
     """The way of each call through a Cluster, and the keys of each script: its nodes decide as any server does."""
 
 
 @pytest.mark.variants
-class TestWholeClusterStore(OnCluster, StoreConformance):
+class TestWholeClusterStore(NeverShort, OnCluster, StoreConformance):
+    """The keys of each row, too."""
+
+
+@pytest.mark.variants
+class TestWholeShortClusterStore(AlwaysShort, OnCluster, StoreConformance):
     """The keys of each row, too."""
 
 
@@ -221,18 +270,45 @@ FOR EACH ROW WHEN (NEW.row_no = 0) EXECUTE FUNCTION celery_semaphore.used_before
 """
 
 
-class TestUsedPostgresStore(OnPostgres, WithCallers):
-    """Who finds a free row takes the short way through acquire.sql; where all is new nobody does.
+# Once for all tests: after a change of a table the server plans each statement about it again.
+@pytest.fixture(scope="class")
+def used(embedded_postgres_server: PostgresServer) -> Iterator[None]:
+    embedded_postgres_server.run(USED)
+    yield
+    embedded_postgres_server.run("DROP FUNCTION celery_semaphore.used_before CASCADE")
 
-    The parts with callers whom that concerns.
-    """
+
+class OnUsedPostgres(OnPostgres):
+    """Who finds a free row takes the short way through acquire.sql; where all is new nobody does."""
 
     @pytest.fixture(autouse=True)
-    def on(self, embedded_postgres: PostgresServer) -> Iterator[None]:
+    def on(self, used: None, embedded_postgres: PostgresServer) -> None:
         self.server = embedded_postgres
-        self.server.run(USED)
-        yield
-        self.server.run("DROP FUNCTION celery_semaphore.used_before CASCADE")
+
+
+@only(EACH_BRANCH)
+class EachBranch(StoreConformance):
+    """What each function does with rows that are free: see ``each_branch.py``."""
+
+
+class TestUsedPostgresStore(OnUsedPostgres, EachBranch):
+    """That a short way leaves what the long one leaves is in ``postgresql/test_short_ways.py``."""
+
+
+@pytest.mark.variants
+class TestWholeUsedPostgresStore(
+    OnUsedPostgres,
+    AcquireSuite,
+    Waiting,
+    Timeouts,
+    RenewSuite,
+    SessionsSuite,
+    GrantedByRelease,
+    Outbox,
+    Operators,
+    EpochsSuite,
+):
+    """The parts about callers, what they wait for and what they lose."""
 
 
 def test_every_memory_store_is_one_of_its_own() -> None:

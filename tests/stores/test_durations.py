@@ -96,7 +96,7 @@ def test_a_record_without_a_lease_takes_the_callers(server: Any, store: RedisSto
     """Of a store that was used before it kept one."""
     store.acquire(claim(2), "a")
     with server.client() as client:
-        client.hdel("{celery-semaphore}:epoch", "lease", "take_up")
+        client.hdel("{celery-semaphore}:epoch", "lease", "take_up", "calm")
     assert isinstance(store.acquire(claim(2), "b"), Permit)
     with server.client() as client:
         assert client.hget("{celery-semaphore}:epoch", "lease") == b"30000000"

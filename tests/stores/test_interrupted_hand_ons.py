@@ -3,7 +3,7 @@
 A store in memory does all in one call. The sweeps of workers reap every few seconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -40,16 +40,21 @@ def store(request: pytest.FixtureRequest, clock: UsedClock) -> Iterator[Any]:
 
 def die_in_release(store: Any, holder: str, claims: list[Claim], calls: int) -> None:
     """Release as a caller that dies before the next call to the server, after so many."""
-    run, made = store._runner.run, list[str]()
+    made = list[str]()
 
-    def counted(*given: Any) -> Any:
-        if len(made) == calls:
-            raise Died
-        made.append(holder)
-        return run(*given)
+    def counted(run: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            if len(made) == calls:
+                raise Died
+            made.append(holder)
+            return run(*given, **named)
+
+        return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store._runner, "run", counted)
+        for way in ("run", "run_short"):  # the second one on Redis only
+            if run := getattr(store._runner, way, None):
+                patch.setattr(store._runner, way, counted(run))
         with pytest.raises(Died):
             store.release(holder, claims)
 

@@ -9,7 +9,8 @@ import pytest
 
 from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.stores.memory import MemoryStore, kept_room
+from celery_semaphore.stores.engine import kept_room
+from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock
 

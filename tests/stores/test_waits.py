@@ -5,7 +5,7 @@ import pytest
 from celery_semaphore.core.permit import Kind, Reason, Wait
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.stores.redis import RedisStore
+from celery_semaphore.stores.redis import RedisStore, waits_of
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import (
     admitted,
@@ -116,3 +116,14 @@ def test_of_a_dead_session_nothing_is_left(
         store.reap()
         assert client.exists("{celery-semaphore}:grants", "{celery-semaphore}:ends") == 0
         assert client.zcard("{celery-semaphore}:sessions") == 0
+
+
+def test_the_waits_of_a_task_are_found_behind_many_with_ids_that_begin_alike(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call reads few: others wait for it."""
+    monkeypatch.setattr(waits_of, "FOUND", 3)
+    admitted(store, API, "a:1")
+    for holder in [*(f"t:{n}:1" for n in range(10)), "t:x1", *(f"t:y{n}:1" for n in range(3))]:
+        refused(store, API, holder, Wait(Kind.REQUEUE))
+    assert [each.waiter.ticket.nonce for each in store.waits_of("t")] == ["t:x1"]

@@ -1,4 +1,4 @@
-"""`python -m tests.support.fork_server`: a process that has imported what workers import, and forks into them.
+"""`python -m tests.support.fork_server [module ...]`: a process that has imported what workers import, and forks.
 
 These imports are most of what the start of a worker, or of another command of Celery, costs.
 Requests come from the socket that is its standard input; `forked.py` sends them.
@@ -98,7 +98,7 @@ def report(pid: int, status: int) -> None:
 
 
 def main() -> None:
-    for name in PRELOADED:
+    for name in (*PRELOADED, *sys.argv[1:]):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a worker would copy all pages that it shares with this process

@@ -6,13 +6,16 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 from .fork_server import Request
-from .process import Process, Running
+from .process import ROOT, Process, Running
+
+LIGHTER = Path(__file__).with_name("lighter")  # modules that a worker imports and does not use
+OURS = os.pathsep.join(filter(None, [str(ROOT), str(LIGHTER), os.environ.get("PYTHONPATH")]))
 
 PYTHON = {
     "PYTHONUNBUFFERED": "1",
@@ -58,8 +61,8 @@ def _readable(file: IO[bytes], timeout: float | None) -> bool:
 class ForkServer(Process):
     """The process that forks; it ends with the one that started it."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", "tests.support.fork_server"]
+    def __init__(self, env: Mapping[str, str], more: Sequence[str] = ()) -> None:
+        command = [sys.executable, "-m", "tests.support.fork_server", *more]
         super().__init__("fork-server", command, env=env)
         self._requests, self._standard_input = socket.socketpair(type=socket.SOCK_SEQPACKET)
 
@@ -92,8 +95,27 @@ class ForkServer(Process):
 
 
 @cache
-def fork_server(python_path: str) -> ForkServer:
-    """Return the one of this process for these paths of modules."""
-    server = ForkServer(PYTHON | {"PYTHONPATH": python_path}).start()
+def fork_server(*more: str) -> ForkServer:
+    """Return the one of this process that has imported more modules, too."""
+    server = ForkServer(PYTHON | {"PYTHONPATH": OURS}, more).start()
     atexit.register(server.discard)
     return server
+
+
+def may_fork(env: Mapping[str, str]) -> bool:
+    """Tell whether the ordinary way would find the same modules."""
+    return sys.platform == "linux" and env.get("PYTHONPATH") in {OURS, str(ROOT)}
+
+
+class ForkedProcess(Process):
+    """``python -m`` of a module, forked from a process that has imported most of what it imports, if it may be."""
+
+    more: ClassVar[Sequence[str]] = ()  # what that process imports besides
+    patches = False  # modules, before it imports any other
+
+    def _spawn(self, log: IO[bytes], stdin: int = subprocess.DEVNULL) -> Running:
+        if self.patches or not may_fork(self.env):
+            return super()._spawn(log, stdin)
+        module, *arguments = self.command[2:]
+        request = Request(module, arguments, os.environ | self.env)
+        return fork_server(*self.more).fork(request, log)

@@ -103,6 +103,7 @@ class PostgresServer(Server):
         self._keeping = threading.Lock()
         self._kept: psycopg.Connection[Any] | None = None
         self._kept_by = 0  # the process
+        self.roles = set[str]()  # that tests made
         self.options = {"fsync": "off", "max_connections": "200"} | options
         self.env = env
 
@@ -203,7 +204,16 @@ class PostgresServer(Server):
 
     def forget(self, database: str = "postgres") -> None:
         """Empty our tables, as a server does that lost its data."""
-        self.run(FORGET, database=database)
+        try:
+            self.run(FORGET, database=database)
+        except (
+            psycopg.errors.DeadlockDetected
+        ):  # with the last call of a killed process, which is over now
+            self.run(FORGET, database=database)
+
+    def forget_counts(self) -> None:
+        """Set its statistics to zero, after those that the connection of `run` has not told it yet."""
+        self.run("SELECT pg_stat_force_next_flush()", "SELECT pg_stat_reset()")
 
     def remember(self) -> Callable[[], None]:
         """What makes it lose all that came after, as the failover to a replica that lags does."""

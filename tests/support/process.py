@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 RUN_DIRECTORY = "TESTS_RUN_DIRECTORY"
+OFTEN_S, SELDOM_S = (
+    1.0,
+    0.05,
+)  # who waits for longer looks less often: a look may take two milliseconds
 
 
 def wait_until(
@@ -33,7 +37,8 @@ def wait_until(
     log: Callable[[], str] | None = None,
 ) -> T:
     """Ask until the answer is true, and return it; a timeout shows what was last answered."""
-    end = time.monotonic() + timeout
+    begun = time.monotonic()
+    end = begun + timeout
     while True:
         answer = predicate()
         if answer:
@@ -42,7 +47,7 @@ def wait_until(
             tail = f"\n{log()}" if log else ""
             name = what or getattr(predicate, "__name__", "a condition")
             raise TimeoutError(f"waited {timeout:g} s for {name}; last answer: {answer!r}{tail}")
-        time.sleep(interval)
+        time.sleep(interval if time.monotonic() < begun + OFTEN_S else max(interval, SELDOM_S))
 
 
 def run_directory() -> Path:

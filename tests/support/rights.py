@@ -28,14 +28,13 @@ def documented_grants() -> list[str]:
 def as_user(server: RedisServer, *without: str, database: int = 0) -> str:
     """Give the user these rights, but for the words of ``without``, and return its URL."""
     words = [word for word in documented_acl() if word not in without]
-    with server.client() as client:
-        client.execute_command("ACL", "SETUSER", USER, *words)
+    server.ask_each(["ACL", "SETUSER", USER, *words])
     return f"redis://{USER}:{PASSWORD}@127.0.0.1:{server.port}/{database}"
 
 
 def as_role(server: PostgresServer) -> str:
     """Make the role, with these rights, and return its URL."""
-    exists = f"SELECT 1 FROM pg_roles WHERE rolname = '{USER}'"  # noqa: S608 - ours
-    if not server.run(exists):
+    if USER not in server.roles:
         server.run(f"CREATE ROLE {USER} LOGIN", *documented_grants())
+        server.roles.add(USER)
     return server.database("postgres", user=USER)

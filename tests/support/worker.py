@@ -3,23 +3,16 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import IO
 
 import psutil
 from celery import Celery
 
-from .fork_server import Request
-from .forked import PYTHON, fork_server
-from .process import ROOT, Process, Running
-
-LIGHTER = Path(__file__).with_name("lighter")  # modules that a worker imports and does not use
+from .forked import OURS, PYTHON, ForkedProcess
 
 
-class CeleryWorker(Process):
+class CeleryWorker(ForkedProcess):
     """`celery -A app worker`, in a process of its own.
 
     Broker, result backend and store come through the environment (`env`).
@@ -44,12 +37,8 @@ class CeleryWorker(Process):
         command += ["--without-mingle", "--without-gossip"]
         command += ["--queues", ",".join(queues)] if queues else []
         command += options
-        path = os.pathsep.join(
-            filter(None, [str(ROOT), str(LIGHTER), os.environ.get("PYTHONPATH")])
-        )
-        super().__init__(name, command, env=PYTHON | {"PYTHONPATH": path} | dict(env or {}))
-        # A green pool patches modules before Celery is imported; another path may have other modules.
-        self._forks = pool not in {"gevent", "eventlet"} and self.env["PYTHONPATH"] == path
+        super().__init__(name, command, env=PYTHON | {"PYTHONPATH": OURS} | dict(env or {}))
+        self.patches = pool in {"gevent", "eventlet"}
         self._seen = 0  # how often it was ready before
 
     def start(self) -> "CeleryWorker":
@@ -60,12 +49,6 @@ class CeleryWorker(Process):
         """Start it, and do not wait until it is ready."""
         self._seen = self.log().count(" ready.")
         super().start()
-
-    def _spawn(self, log: IO[bytes], stdin: int = subprocess.DEVNULL) -> Running:
-        if not self._forks or sys.platform != "linux":
-            return super()._spawn(log, stdin)
-        request = Request("celery", self.command[3:], os.environ | self.env)
-        return fork_server(self.env["PYTHONPATH"]).fork(request, log)
 
     def wait_ready(self) -> "CeleryWorker":
         self.wait_until(lambda: self.log().count(" ready.") > self._seen, 40, "ready")

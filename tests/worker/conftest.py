@@ -16,6 +16,7 @@ from kombu import pools
 
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Store
+from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.conftest import need, whole_and_empty
@@ -46,6 +47,7 @@ class Site:
     conf: Mapping[str, Any] = field(default_factory=lambda: {"semaphore_on_saturated": "requeue"})
     workers: list[CeleryWorker] = field(default_factory=list)
     results: list[AsyncResult] = field(default_factory=list)
+    _kept: tuple[object, Store] | None = None
 
     def __post_init__(self) -> None:
         self.client = Celery("client", broker=self.broker, backend=self.backend)
@@ -103,11 +105,24 @@ class Site:
 
     def waiting(self, resource: str = "one") -> int:
         """How many wait in the store."""
-        store = self.store()
         try:
-            return store.snapshot(resource).waiting
-        finally:
-            store.close()
+            return self._kept_store().snapshot(resource).waiting
+        except StoreUnavailable:  # it was away since the last look
+            self._close_kept()
+            return self._kept_store().snapshot(resource).waiting
+
+    def _kept_store(self) -> Store:
+        """One for all looks of a wait: a new one takes ten times as long as a look."""
+        wanted = self.store_url, self.prefix, self.lease
+        if self._kept is None or self._kept[0] != wanted:
+            self._close_kept()
+            self._kept = wanted, self.store()
+        return self._kept[1]
+
+    def _close_kept(self) -> None:
+        if self._kept is not None:
+            self._kept[1].close()
+            self._kept = None
 
     def listens(self) -> None:
         """Return once a worker answers: Redis keeps no command, and nothing of a fanout, for who subscribes later."""
@@ -117,6 +132,7 @@ class Site:
         return int(self.counter.stats(resource)["inside"])
 
     def stop(self) -> None:
+        self._close_kept()
         for worker in self.workers:
             worker.kill_group()
             print(worker.log_tail(200))  # noqa: T201 - pytest shows it when a test failed

@@ -27,11 +27,11 @@ from celery.utils.log import get_logger
 from kombu.common import QoS
 from kombu.transport.redis import MultiChannelPoller
 
-from celery_semaphore.core import releaser
+from celery_semaphore.core import releaser, sweep
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.main_process.request import LimitedRequestMixin
-from celery_semaphore.worker.messages import parking_watch, publisher, sweeper
+from celery_semaphore.worker.messages import parking_watch, publisher
 from celery_semaphore.worker.messages.publisher import Publisher
 from celery_semaphore.worker.permits.note import NotePipe
 from tests.support.process import wait_until
@@ -181,7 +181,7 @@ def rest_long() -> None:
 
 def sweep_once() -> None:
     """Let the worker sweep at its start, and not again."""
-    sweeper.SWEEP_S = sweeper.LONGEST_SWEEP_S = 3600.0
+    sweep.SWEEP_S = sweep.LONGEST_SWEEP_S = 3600.0
 
 
 def answer_no_question(path: str) -> None:

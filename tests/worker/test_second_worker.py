@@ -15,11 +15,11 @@ from celery.contrib.testing.worker import start_worker
 from celery.signals import setup_logging
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core import sweep
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.store import Store
 from celery_semaphore.settings import Settings
-from celery_semaphore.worker.messages import sweeper
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
@@ -68,7 +68,7 @@ def workers(
 def test_each_brings_back_what_it_hands_on(
     workers: Iterator[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper, "SWEEP_S", 60.0)  # nobody else shall find it
+    monkeypatch.setattr(sweep, "SWEEP_S", 60.0)  # nobody else shall find it
     monkeypatch.setattr(LeaseKeeper, "tick", lambda _: None)
     for nap in workers:
         for result in [nap.delay() for _ in range(4)]:

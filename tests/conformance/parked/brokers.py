@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_semaphore.core.names import LONGEST_NAME
-from celery_semaphore.core.permit import Grant, Kind, Wait
+from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.store import BROKER_FOR_S
 from celery_semaphore.errors import SemaphoreError
 from tests.conformance.acquisition import admitted, claim, refused
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from celery_semaphore.testing.clock import Clock
 
 A, B, ANY = "redis://a:6379/0", "redis://b:6379/0", ""
-MANY = 1000  # more than a store returns at once
 ODD = ["x", "a b", "amqp://é:5672/%2F", "\x00", "{b}", "%", "q" * 255]
 
 
@@ -77,33 +76,6 @@ class Brokers(Suite):
         assert store.take(outgoing, B) == []
         assert store.reap() == {"api"}
         assert messages(store.take(outgoing, A)) == [b"a"]
-
-    def test_many_of_another_broker_hide_none(self, store: Store) -> None:
-        """Read the outbox on to the first message that the caller can send."""
-        others = [(A, f"a{n:04}") for n in range(MANY)]
-        outgoing = opened(store, *others, (B, "b"), limit=2000)
-        assert messages(store.take(outgoing, B)) == [b"b"]
-        assert store.take(outgoing, B) == []
-        taken: list[Grant] = []
-        while some := store.take(outgoing, A):
-            taken += some
-        assert len(taken) == MANY
-
-    def test_many_of_another_broker_that_ended_hide_none(self, store: Store, clock: Clock) -> None:
-        """Look at some of them in each call, at others in the next one."""
-        admitted(store, claim(), "busy")
-        for n in range(MANY):
-            parked_for(store, A, f"{n:04}")
-        parked_for(store, B, f"{MANY // 2:04} ended")
-        parked_for(store, B, "granted")
-        outgoing = store.end([f"{n:04}" for n in range(MANY)] + [f"{MANY // 2:04} ended"])
-        outgoing |= store.set_limit(2, "api")
-        first = messages(store.take(outgoing, B))
-        assert b"granted" in first
-        for _ in range(100):
-            clock.advance(0.0377)
-            first += messages(store.take(outgoing, B))
-        assert sorted(first) == [f"{MANY // 2:04} ended".encode(), b"granted"]
 
     def test_one_that_ended_belongs_to_its_broker(self, store: Store) -> None:
         admitted(store, claim(), "busy")

@@ -156,6 +156,17 @@ class StoreLease(Suite):
         assert ends_in(store, clock) == lease
         assert beside(LEASE).check()
 
+    @pytest.mark.parametrize("lease", [SHORT, LONG])
+    def test_also_for_one_that_made_no_other_call_since(
+        self, store: Store, clock: Clock, beside: Callable[..., Store], lease: float
+    ) -> None:
+        for holder in "ab":
+            admitted(store, claim(), holder)
+            store.release(holder, claim())
+        beside(LEASE).set_lease(lease)
+        admitted(store, claim(), "c")
+        assert ends_in(store, clock) == lease
+
     @pytest.mark.parametrize("take_up", [None, 7.0])
     def test_and_how_long_a_sent_grant_lasts(
         self, store: Store, clock: Clock, beside: Callable[..., Store], take_up: float | None

@@ -8,7 +8,7 @@ from celery_semaphore.core.permit import Reason
 from celery_semaphore.core.session import GRANT_S
 from tests.conformance.acquisition import admitted, claim, parked, refused, why
 from tests.conformance.grants import messages, reaped, released
-from tests.conformance.sessions.session_calls import forgotten_after
+from tests.conformance.sessions.session_calls import forgotten_after, reachable
 from tests.conformance.suite import LEASE, Suite
 from tests.conformance.waiting.calling import AGAIN, BOTH, SESSION, calling, calls, granted
 
@@ -54,6 +54,29 @@ class GoneCallers(Suite):
         clock.advance(LEASE)
         assert not store.reap()
         assert list(store.resources()) == []
+
+    def test_dead_callers_of_one_process_idle_one_grant_at_a_time(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """E7: when their first grants end, both at once, their session sleeps, and keeps all its places."""
+        for holder in "ax":
+            admitted(store, claim(2), holder)
+        dead = []
+        for holder in ("dead0", "dead1", "dead2", "dead3"):
+            dead.append(calling(store, claim(2), holder))
+            clock.advance(0.001)
+        for holder in "bc":
+            parked(store, claim(2), holder)
+            clock.advance(0.001)
+        for holder in "ax":
+            assert released(store, holder, claim(2)) == []
+        assert granted(store) == dead[:2]
+        clock.advance(GRANT_S)
+        assert messages(reaped(store)) == [b"b", b"c"]
+        assert store.ask(SESSION).slept
+        again = refused(store, claim(2), "dead2", calls(dead[2]))
+        assert (again.ticket, again.position) == (dead[2], 2)
+        assert reachable(store) == [dead[2]]
 
     def test_a_caller_that_was_taken_for_dead_has_its_place(
         self, store: Store, clock: Clock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -10,20 +9,18 @@ from typing import Protocol
 import pytest
 
 from tests.support.autoscaler import get
-from tests.support.process import ROOT, Process, free_port
+from tests.support.forked import OURS, ForkedProcess
+from tests.support.process import free_port
 
 
-class Exporting(Process):
+class Exporting(ForkedProcess):
     """`celery -A tests.worker.app semaphore metrics`, in a process of its own."""
 
     def __init__(self, *words: str, env: Mapping[str, str], port: int | None = None) -> None:
         self.port = port or free_port()
         command = [sys.executable, "-m", "celery", "-A", "tests.worker.app", "semaphore", "metrics"]
         command += ["--port", str(self.port), *words]
-        path = {
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        }
-        super().__init__("exporter", command, env=path | dict(env))
+        super().__init__("exporter", command, env={"PYTHONPATH": OURS} | dict(env))
 
     def text(self) -> str:
         return get(self.port, "/metrics")[1]

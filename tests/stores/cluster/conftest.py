@@ -12,10 +12,13 @@ from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.cluster import NodeFinder
+from tests.conftest import server_fixture
 from tests.support.cluster import ClusterServer, Node
 
 Open = Callable[..., RedisStore]
 NAME = "under-test"  # of this store's connections
+
+cluster_server = server_fixture(ClusterServer, scope="package")  # one for all modules here
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
+from tests.conformance.acquisition import parked
 from tests.conformance.suite import UsedClock
 from tests.stores.conftest import PARK, claim, park, permit_of, refusal_of
 from tests.stores.lost_answers import LostAnswers
@@ -220,6 +221,28 @@ class TestStuckResources:
         with three_due_but_one_stuck(store, server):
             assert store._runner.reap(["a", "b", "c"]) == frozenset()
             assert list(store.resources()) == ["b"]
+
+    def test_a_second_resource_that_heads_need_delays_no_reap(
+        self, server: PostgresServer, open_at: OpenAt
+    ) -> None:
+        """The thread that reaps asks for grants, too: it must not wait for the lock once for each head."""
+        store = open_at(server.url, lease=0.1, timeout=6.0)
+        for name in "acd":
+            store.acquire(claim(of=name), "killed")
+            parked(store, claim(of=name) + claim(3, of="b"), name)
+        wait_until(lambda: {("a",), ("c",), ("d",)} <= set(server.run(DUE)), 5)
+        end_the_silence(store)
+        with stuck(server):
+            began = time.monotonic()
+            assert store.take(store.reap()) == []
+            assert time.monotonic() - began < 4
+        found = list[bytes]()
+
+        def are_sent() -> bool:
+            found.extend(grant.payload for grant in store.take(store.reap()))
+            return sorted(found) == [b"a", b"c", b"d"]
+
+        wait_until(are_sent, 5, "they are due still")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from tests.conformance.hand_on.kept_room import (
 from tests.conformance.hand_on.kept_room_ends import LASTS
 from tests.conformance.sessions.session_calls import S, held
 from tests.support.postgres import PostgresServer
-from tests.support.process import wait_until
 
 from .conftest import OpenAt
 
@@ -48,7 +47,8 @@ SELECT celery_semaphore.v1_turn_to_keep(
         'name', 'api', 'mean', %s::float8, 'declared', %s::bigint)))
 """
 READ = """
-SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'celery_semaphore' AND relname = 'waiter'
+SELECT sum(pg_stat_get_xact_tuples_returned(indexrelid))
+FROM pg_index WHERE indrelid = 'celery_semaphore.waiter'::regclass
 """
 
 
@@ -234,10 +234,10 @@ def test_room_is_kept_where_permits_do_not_come_much_sooner(
 
 
 def test_a_long_line_is_not_counted_to_its_end(server: PostgresServer) -> None:
-    server.run(CROWD.format(3_000))
-    server.run("SELECT pg_stat_reset()")
-    with server.client() as client:
+    # The planner steps over rows that earlier tests deleted at either end of an index: they would count as read.
+    server.run(CROWD.format(3_000), "VACUUM celery_semaphore.waiter")
+    with server.client() as client, client.transaction():  # what others read is not in it
         client.execute("SET enable_seqscan = off; SET enable_sort = off")
         assert client.execute(TURN, [[1, 1], 1e6, 10, 1e6, 1]).fetchall() == [(None,)]
-    wait_until(lambda: server.run(READ)[0][0], 5)
-    assert server.run(READ)[0][0] < 100
+        ((read,),) = client.execute(READ).fetchall()
+    assert 0 < read < 100

@@ -13,15 +13,34 @@ import pytest
 from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Wait
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 
 from ..conftest import refusal_of
+from ..life import API, DISK, LEASE, TAKE_UP, Life, Side, or_other_claims
 from .conftest import OpenAt
-from .life import API, DISK, EVERY_ROW, LEASE, TAKE_UP, Life, Side, or_other_claims
 
+# In which row a permit is does not matter, nor what a free one remembers. Of kept room the first column has its end.
+EVERY_ROW = """
+    SELECT 'permit', p::text FROM (
+        SELECT resource, holder, granted, urgency, place, weight, token, since, ends, epoch, restored,
+            again IS NOT DISTINCT FROM holder
+        FROM celery_semaphore.permit WHERE holder IS NOT NULL
+    ) AS p
+    UNION ALL SELECT 'waiter', w::text FROM celery_semaphore.waiter AS w
+    UNION ALL SELECT 'message', m::text FROM celery_semaphore.message AS m
+    UNION ALL SELECT 'released', d::text FROM celery_semaphore.released AS d
+    UNION ALL SELECT 'resource', r::text FROM (
+        SELECT name, declared, declared_before, declared_until, declared_by, declared_before_by, reap_at, mean,
+            mean_samples, latest, too_heavy_above
+        FROM celery_semaphore.resource
+    ) AS r
+    UNION ALL SELECT room.ends::text, r.name || room FROM celery_semaphore.resource AS r, unnest(r.kept) AS room
+    UNION ALL SELECT 'session', s::text FROM (SELECT name, asked FROM celery_semaphore.session) AS s
+    UNION ALL SELECT 'decision', d::text FROM celery_semaphore.decision AS d
+    UNION ALL SELECT 'epoch', e::text FROM (SELECT id, created, grace_until FROM celery_semaphore.epoch) AS e
+"""
 CRASH = b"""
 WITH e AS (DELETE FROM celery_semaphore.epoch), s AS (DELETE FROM celery_semaphore.session)
 DELETE FROM celery_semaphore.released
@@ -88,7 +107,7 @@ class Course:
     def awake(self) -> None:
         self.call(lambda store: store.ask("one"), "ask")
 
-    def call(self, question: Callable[[PostgresStore], Any], said: str) -> Any:
+    def call(self, question: Callable[[Any], Any], said: str) -> Any:
         answer = self.life.ask(question, said)
         self.life.check(said)
         return answer

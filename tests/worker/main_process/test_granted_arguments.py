@@ -133,7 +133,9 @@ def test_the_arguments_of_its_queue_were_changed(
     store.set_limit(0, "one")
     before = site.start(name="before", concurrency=1, conf=PARK, env=declares(site, {}))
     parked = [site.send("hold", 0.0, "w") for _ in range(3)]
-    wait_until(lambda: site.waiting() == 3, 20, "they are parked")
+    # In line is not enough: a message that the store does not have yet would go with the queue that is deleted.
+    waiters = lambda: store.snapshot("one").waiters  # noqa: E731
+    wait_until(lambda: [each.reachable for each in waiters()] == 3 * [True], 20, "they are parked")
     before.warm()
     before.wait(20)
     rabbitmq_server.control("delete_queue", "-p", host, "celery")

@@ -88,8 +88,19 @@ def messages(site: Site, request: pytest.FixtureRequest) -> int:
     return sum(counts[queue] for queue in ("celery", "celery.granted"))
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
-@pytest.mark.parametrize("name", ["call", "call_late"])
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [
+        *[
+            ("call", "prefork"),
+            ("call_late", "prefork"),
+            ("call_late", "threads"),
+            ("call", "gevent"),
+        ],
+        pytest.param("call", "threads", marks=pytest.mark.variants),
+        pytest.param("call_late", "gevent", marks=pytest.mark.variants),
+    ],
+)
 def test_a_crowd(site: Site, pool: str, name: str) -> None:
     site.lease = 60.0
     for worker in "ab":

@@ -32,7 +32,11 @@ def send_many(site: Site, count: int) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "tasks",
-    [pytest.param(1_500, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.soak)],
+    [
+        600,
+        pytest.param(1_500, marks=[pytest.mark.slow, pytest.mark.variants]),
+        pytest.param(10_000, marks=pytest.mark.soak),
+    ],
 )
 def test_many_tasks_and_processes_that_die(site: Site, watched: StartWatched, tasks: int) -> None:
     conf = {"task_annotations": {"call": {"limit": 20}}, "worker_prefetch_multiplier": 1}

@@ -1,4 +1,4 @@
-"""A life of tasks on one resource or two, lived in the same way on two databases."""
+"""A life of tasks on one resource or two, lived in the same way on two databases, by short ways and by long ones."""
 
 from __future__ import annotations
 
@@ -11,33 +11,13 @@ from typing import Any
 from celery_semaphore.core.names import task_id_of
 from celery_semaphore.core.permit import Claim, Kind, MessageId, OtherClaims, Permit, Wait
 from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock
 
 LEASE, TAKE_UP = 3.0, 5.0  # short, so that leases, grants, graces and waits end all the time
 CROWD = 12  # tasks; one goes for each that comes beyond
 API, DISK = "api/eu", "disk"  # resources
-# In which row a permit is does not matter, nor what a free one remembers. Of kept room the first column has its end.
-EVERY_ROW = """
-    SELECT 'permit', p::text FROM (
-        SELECT resource, holder, granted, urgency, place, weight, token, since, ends, epoch, restored,
-            again IS NOT DISTINCT FROM holder
-        FROM celery_semaphore.permit WHERE holder IS NOT NULL
-    ) AS p
-    UNION ALL SELECT 'waiter', w::text FROM celery_semaphore.waiter AS w
-    UNION ALL SELECT 'message', m::text FROM celery_semaphore.message AS m
-    UNION ALL SELECT 'released', d::text FROM celery_semaphore.released AS d
-    UNION ALL SELECT 'resource', r::text FROM (
-        SELECT name, declared, declared_before, declared_until, declared_by, declared_before_by, reap_at, mean,
-            mean_samples, latest, too_heavy_above
-        FROM celery_semaphore.resource
-    ) AS r
-    UNION ALL SELECT room.ends::text, r.name || room FROM celery_semaphore.resource AS r, unnest(r.kept) AS room
-    UNION ALL SELECT 'session', s::text FROM (SELECT name, asked FROM celery_semaphore.session) AS s
-    UNION ALL SELECT 'decision', d::text FROM celery_semaphore.decision AS d
-    UNION ALL SELECT 'epoch', e::text FROM (SELECT id, created, grace_until FROM celery_semaphore.epoch) AS e
-"""
 
 
 def or_other_claims(call: Callable[..., Any], *given: Any, **more: Any) -> Any:
@@ -50,8 +30,8 @@ def or_other_claims(call: Callable[..., Any], *given: Any, **more: Any) -> Any:
 
 @dataclass
 class Side:
-    store: PostgresStore
-    rows: Callable[[], list[tuple[str, str]]]  # each with its table, as in EVERY_ROW
+    store: Store
+    rows: Callable[[], list[tuple[str, str]]]  # each with its table
     forget: Callable[[], None]
     crash: Callable[[], object]
 
@@ -75,7 +55,7 @@ class Life:
     tasks: dict[str, Task] = field(default_factory=dict)
     born: int = 0
 
-    def ask(self, question: Callable[[PostgresStore], Any], said: str) -> Any:
+    def ask(self, question: Callable[[Store], Any], said: str) -> Any:
         short, long = (question(side.store) for side in self.sides)
         assert short == long, said
         return short
@@ -94,6 +74,7 @@ class Life:
             self.set_limit: 2,
             self.pause: 1,
             self.resume: 3,
+            self.declare: 2,
             self.attach: 3,
             self.end_wait: 1,
             self.send: 10,
@@ -271,6 +252,11 @@ class Life:
     def resume(self) -> None:
         name = self.dice.choice((API, "api"))
         self.ask(lambda store: store.resume(name), "resume")
+
+    def declare(self) -> None:
+        """A worker declares a limit for all keys."""
+        limit = self.dice.choices((2, 3, 1), (3, 1, 1))[0]
+        self.ask(lambda store: store.declare({"api//": limit}, "a worker"), "declare")
 
     def reap(self) -> None:
         self.ask(lambda store: store.reap(), "reap")

@@ -1,0 +1,92 @@
+"""A server that stops while many wait: the log says so once, and once that it answers again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from celery_semaphore import AsyncSemaphore, Semaphore
+from celery_semaphore.core import outage as outage_module
+from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.store import Store
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
+from tests.conftest import StartServer
+from tests.support.process import wait_until
+
+from .loops import run_in
+
+Outage = Callable[[], None]
+
+
+def by_threads(store: Store, waiting: int, outage: Outage) -> None:
+    api = Semaphore("api", waiting, store=store, timeout=60)
+
+    @api
+    def body() -> None:
+        """Hold a permit."""
+
+    with ThreadPoolExecutor(waiting + 1) as executor:
+        for each in [executor.submit(call) for call in (outage, *[body] * waiting)]:
+            each.result()
+
+
+def by_coroutines(store: Store, waiting: int, outage: Outage) -> None:
+    api = AsyncSemaphore("api", waiting, store=store, timeout=60)
+
+    @api
+    async def body() -> None:
+        """Hold a permit."""
+
+    async def main() -> None:
+        await asyncio.gather(asyncio.to_thread(outage), *[body() for _ in range(waiting)])
+
+    run_in("asyncio")(main())
+
+
+# Each thread has a connection of its own, and a store has 50.
+@pytest.mark.parametrize(("wait", "waiting"), [(by_threads, 40), (by_coroutines, 200)])
+def test_it_is_logged_once(
+    start_valkey: StartServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    wait: Callable[[Store, int, Outage], None],
+    waiting: int,
+) -> None:
+    """All wait for a permit of another process, so that this one has none to renew."""
+    monkeypatch.setattr(outage_module, "QUIET_S", 0.5)  # a server that hangs answers no call
+    server, claims = start_valkey(), [Claim("api", None, waiting, waiting)]
+    options = StoreOptions(lease=9.0)  # they ask three times in a lease
+    store, other = store_from_url(server.url, options), store_from_url(server.url, options)
+    caplog.set_level(logging.DEBUG, "celery_semaphore")
+    permit = other.acquire(claims, "other")
+    assert isinstance(permit, Permit)
+
+    def are_in_line() -> bool:
+        other.renew([permit])
+        return other.snapshot("api").waiting == waiting
+
+    def failures() -> int:
+        return sum("trying again" in each.getMessage() for each in caplog.records.copy())
+
+    def outage() -> None:
+        wait_until(are_in_line, 30, "all are in line")
+        server.pause()
+        wait_until(lambda: failures() > 1.5 * waiting, 60, "more failed than wait")
+        server.resume()
+        other.release("other", claims)
+
+    wait(store, waiting, outage)
+    wait_until(lambda: "the store answers again" in caplog.text, 30, "a renewal notices the end")
+    store.close()
+    other.close()
+    texts = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    asks, begin = sorted(texts[:2])
+    assert asks.startswith("cannot ask for grants, retrying: ")
+    assert begin.startswith("semaphore 'api': trying again: ")
+    assert begin.endswith(" (others are not logged until the store answers)")
+    assert texts[2:] == ["the store answers again"]
