@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-rules test-variants test-quick test-postgres test-cluster test-all lint lint-checks format docs docs-html board bench mutants wheel soak lock clean
+.PHONY: help demo example test test-rules test-variants test-quick test-postgres test-cluster test-all lint lint-checks format docs docs-html board node bench mutants wheel soak lock clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -102,6 +102,9 @@ docs-html: $(READY)
 
 board: $(READY) ## Grafana's board and Prometheus's alarms anew, from the catalogue of metrics
 	$(BIN)/python -m ops
+
+node: $(READY) ## the scripts and examples of words of the client for Node.js anew, from the Python store
+	$(BIN)/python -m clients
 
 bench: $(READY) ## ratios against peers and against the floor
 	$(BIN)/python -m benchmarks $(ARGS)
