@@ -14,7 +14,7 @@ from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
 
 from ..conftest import Site
-from ..messages.test_parking import PARK, done, ran_once
+from ..messages.test_parking import PARK, all_parked, done, ran_once
 from ..messages.test_parking_queues import routes
 
 DEAD, KEY = "x-dead-letter-exchange", "x-dead-letter-routing-key"
@@ -167,7 +167,7 @@ def test_the_arguments_of_its_queue_were_changed(
 
 @pytest.mark.rabbitmq
 def test_a_queue_with_arguments_that_its_sender_does_not_know(
-    rabbit_site: Site, rabbitmq_server: Rabbit
+    rabbit_site: Site, rabbitmq_server: Rabbit, request: pytest.FixtureRequest
 ) -> None:
     """Its granted queue is gone with its worker: what is granted goes to the queue as it is, by an app without it."""
     site, host = rabbit_site, rabbit_site.broker.rpartition("/")[2]
@@ -177,7 +177,7 @@ def test_a_queue_with_arguments_that_its_sender_does_not_know(
     env = declares(site, {"x-max-priority": 10})
     parker = site.start(name="parker", concurrency=1, conf=PARK, env=env)
     parked = [site.send("hold", 0.0, "w") for _ in range(3)]
-    wait_until(lambda: site.waiting() == 3, 20, "they are parked")
+    all_parked(site, request, 3)
     parker.warm()
     parker.wait(20)
     store.consume("killed", ["celery.granted"])

@@ -88,6 +88,12 @@ def messages(site: Site, request: pytest.FixtureRequest) -> int:
     return sum(counts[queue] for queue in ("celery", "celery.granted"))
 
 
+def all_parked(site: Site, request: pytest.FixtureRequest, count: int) -> None:
+    """Wait until the store has so many messages, and the broker none: a worker that ends before returns the others."""
+    wait_until(lambda: site.waiting() == count, 20, "they are in line")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+
+
 @pytest.mark.parametrize(
     ("name", "pool"),
     [

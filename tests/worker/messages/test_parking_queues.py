@@ -20,7 +20,7 @@ from tests.support.servers import ValkeyServer
 
 from ..brokers import BOTH, EITHER
 from ..conftest import Site
-from .test_parking import ONE, PARK, done, messages, ran_once
+from .test_parking import ONE, PARK, all_parked, done, ran_once
 from .test_route import DIRECT, QUORUM
 
 BIG = {"semaphore_park_max_size": 3000}
@@ -102,7 +102,7 @@ def test_only_who_consumes_its_queue_gets_it(broker: str, request: pytest.Fixtur
     other = site.start(name="other", concurrency=2, queues=["other"], conf=PARK)
     held = site.occupy(queue="other")
     result = site.send("hold", 0.0, "w")
-    wait_until(lambda: site.waiting() == 1, 20, "it is parked")
+    all_parked(site, request, 1)
     parker.warm()
     parker.wait(20)
     site.let_go()
@@ -199,13 +199,15 @@ def test_without_granted_queues(site: Site, tmp_path: Path, valkey: ValkeyServer
         assert not broker.keys("*granted*")
 
 
-def test_granted_queues_turned_off_while_tasks_are_parked(site: Site) -> None:
+def test_granted_queues_turned_off_while_tasks_are_parked(
+    site: Site, request: pytest.FixtureRequest
+) -> None:
     """Nobody consumes those queues any more: what comes back, comes by its own."""
     before = site.start(name="before", concurrency=2, conf=PARK)
     store = site.store()
     store.set_limit(0, "one")
     results = [site.send("hold", 0.0, "w") for _ in range(5)]
-    wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    all_parked(site, request, 5)
     before.warm()
     before.wait(20)
     site.start(name="after", concurrency=2, conf=PARK | {"semaphore_granted_queues": False})
@@ -239,8 +241,7 @@ def test_queues_deleted_while_it_is_parked(
     parker = site.start(name="parker", concurrency=1, conf=PARK)
     site.start(name="other", concurrency=2, queues=["other"], conf=PARK)
     results = [site.send("hold", 0.0, "w") for _ in range(3)]
-    wait_until(lambda: site.waiting() == 3, 20, "they are parked")
-    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    all_parked(site, request, 3)
     parker.warm()
     parker.wait(20)
     with site.client.connection_for_write() as connection:

@@ -15,7 +15,7 @@ from tests.support.servers import ValkeyServer
 
 from ..conftest import Site
 from ..test_windows import fault
-from .test_parking import ONE, PARK, messages
+from .test_parking import ONE, PARK, all_parked
 
 HAND_ON = ["before take", "after take", "after publish", "after sent"]  # what it leaves differs
 ACKS = ["early", "late"]
@@ -51,8 +51,7 @@ def test_main_process_dies_while_it_hands_on(
     site.occupy(queue="held")
     parker = site.start(name="parker", concurrency=1, conf=PARK)
     results = [site.send(name, "success", "w") for _ in range(4)]
-    wait_until(lambda: site.waiting() == 4, 20, "all are parked")
-    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    all_parked(site, request, 4)
     parker.warm()
     parker.wait(20)  # so that the victim is the one that hands on
     site.let_go()

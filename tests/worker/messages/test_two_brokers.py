@@ -18,7 +18,7 @@ from tests.support.servers import ValkeyServer
 from tests.support.worker import CeleryWorker
 
 from ..conftest import Site
-from .test_parking import PARK, done, ran_once
+from .test_parking import PARK, all_parked, done, ran_once
 
 WAIT: dict[str, Any] = {"semaphore_on_saturated": "wait"}
 SWEEP_S = 2.0
@@ -180,7 +180,7 @@ def test_by_default_they_are_kept(site: Site, regions: tuple[Region, Region]) ->
     store.close()
 
 
-def test_one_broker_by_two_addresses(site: Site) -> None:
+def test_one_broker_by_two_addresses(site: Site, request: pytest.FixtureRequest) -> None:
     """With one name, each worker sends the tasks that the other has parked."""
     named = WAIT | {"semaphore_broker": "ours"}
     host = site.broker.replace("127.0.0.1", "localhost")
@@ -192,7 +192,7 @@ def test_one_broker_by_two_addresses(site: Site) -> None:
     wait_until(lambda: site.inside("held") == 1, 20, "the permit is taken")
     for _ in range(5):
         a.send(0.0, "w")
-    wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    all_parked(site, request, 5)
     second = b.start(named, name="b")
     first.kill_group()
     store = site.store()

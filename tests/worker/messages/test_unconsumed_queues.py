@@ -16,7 +16,7 @@ from tests.support.worker import CeleryWorker
 
 from ..brokers import BOTH, EITHER
 from ..conftest import Site
-from .test_parking import ONE, PARK, done, messages, ran_once, started
+from .test_parking import ONE, PARK, all_parked, done, messages, ran_once, started
 
 TWO: dict[str, Any] = PARK | {
     "task_annotations": {"call": {"limit": 2}, "export": {"limit": 1}},
@@ -136,8 +136,7 @@ def test_a_worker_that_only_requeues_takes_what_others_parked(
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     parker = site.start(name="parker", concurrency=2, conf=PARK)
     parked = [site.send("hold", 0.0, "w") for _ in range(20)]
-    wait_until(lambda: site.waiting() == 20, 20, "they are parked")
-    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    all_parked(site, request, 20)
     parker.kill_group()
     site.start(name="requeues", concurrency=2, conf={"semaphore_on_saturated": "requeue"})
     store.release("outside", [ONE])
@@ -162,7 +161,7 @@ def test_a_granted_queue_without_a_consumer_is_emptied(
     assert isinstance(store.acquire([ONE], "outside"), Permit)
     before = site.start(name="before", concurrency=2, conf=PARK)
     parked = [site.send("hold", 0.0, "w") for _ in range(5)]
-    wait_until(lambda: site.waiting() == 5, 20, "they are parked")
+    all_parked(site, request, 5)
     before.warm()
     before.wait(20)
     stored = of_broker(name_of_broker(site.client), GRANTED)
