@@ -99,10 +99,12 @@ def test_what_a_worker_has(site: Site) -> None:
     inspect = Command(site.env(), group="inspect")
 
     def answer(*words: str) -> Any:
-        """What it says, once it found the time."""
+        """What it says, once it found the time, and has heard the refusals that the store knows already."""
         here = ("--destination", worker.hostname)  # else it waits for others until the timeout
         said = inspect("semaphore", *words, *here, "--timeout", "5", "--json")
-        return json.loads(said.out).get(worker.hostname) if said.code == 0 else None
+        told = json.loads(said.out).get(worker.hostname) if said.code == 0 else None
+        known = len(told["waiting"]) + told["more_waiting"] if told else 0
+        return told if known == len(waiting) else None
 
     seen = wait_until(answer, 60, "the worker answers")
     one = [{"semaphore": "one", "key": None, "weight": 1}]

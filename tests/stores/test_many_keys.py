@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ TOGETHER = 20
 THREADS = 4
 LEASE = 0.5
 IDLE = 10 * LEASE  # how long the store remembers a key that nobody uses
+STAY = {b"{celery-semaphore}:epoch", b"{celery-semaphore}:processes"}
 
 
 @pytest.mark.slow
@@ -54,10 +56,21 @@ def test_many_keys_leave_nothing(
 
     wait_until(reaped, 10, "the index is empty")
     with valkey.client() as client:
-        wait_until(lambda: client.dbsize() == 2, IDLE + LEASE, "nothing else is left")
-        kept = {b"{celery-semaphore}:epoch", b"{celery-semaphore}:processes"}
-        assert set(client.keys()) == kept
+        assert max(left(client)) <= IDLE + LEASE
+        # The server removes what has expired in its own time, in a part of a busy processor's.
+        wait_until(lambda: client.dbsize() == 2, 30, "nothing else is left")
+        assert set(client.keys()) == STAY
         assert client.pttl("{celery-semaphore}:processes") > 0, "it goes with the last process"
+
+
+def left(client: Any) -> list[float]:
+    """Return the seconds until each key expires, but for those that stay; one without an end is infinite."""
+    names = set(client.keys()) - STAY
+    pipeline = client.pipeline(transaction=False)
+    for name in names:
+        pipeline.pttl(name)
+    ends = pipeline.execute()
+    return [inf if end == -1 else end / 1000 for end in ends if end != -2]  # -2: it is gone
 
 
 def test_the_limit_of_one_key_concerns_one(valkey: RedisServer, open_at: OpenAt) -> None:
