@@ -48,12 +48,18 @@ class Directory:
         return whole if key is None else _meant(whole + resource_name("", key), self._resources)
 
     def search(self, text: str) -> list[str]:
-        """Return the names in the store with this text in the semaphore or the key, in any case."""
+        """Return the names in the store with this text in the semaphore or the key, in any case.
+
+        A very long semaphore or key is found by the whole of it, too: the store has a part of it and a digest.
+        """
         wanted, known = text.casefold(), set(self._resources())
+        whole, at_key = resource_name(text, None), resource_name("", text)
         return sorted(
             name
             for name in known | set(map(semaphore_of, known))
             if any(wanted in part.casefold() for part in names_of(name) if part)
+            or semaphore_of(name) == whole
+            or name.endswith(at_key)
         )
 
     def nearest_key(self, resource: str) -> str | None:

@@ -8,6 +8,7 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
 from . import tables
+from .drawing import is_drawn
 from .options import json_option, key_option, name_argument, timeout_option
 from .terminal import inspecting, refuse_unlimited, say, say_idle
 from .views import ResourceView, SemaphoreView
@@ -50,11 +51,11 @@ def list_(
             return [view for view in views if not wanted or view.resource in wanted]
 
         if watch:
-            watching(lambda: say(ctx, tables.semaphores(seen())))
+            watching(lambda: say(ctx, tables.semaphores(seen(), draws=is_drawn())))
         elif as_json:
             say(ctx, [asdict(view) for view in seen()])
         else:
-            say(ctx, tables.semaphores(seen()))
+            say(ctx, tables.semaphores(seen(), draws=is_drawn()))
     refuse_unlimited(ctx)
 
 
@@ -97,13 +98,13 @@ def show(
             return inspector.resource(resource, waiters=waiters), keys
 
         if watch:
-            return watching(lambda: say(ctx, tables.whole(*seen(), KEYS)))
+            return watching(lambda: say(ctx, tables.whole(*seen(), KEYS, draws=is_drawn())))
         view, keys = seen()
         nearest = inspector.nearest_key(resource) if key is not None and view.is_free else None
     if as_json:
         say(ctx, asdict(view.with_keys(keys)) | {"keys": [asdict(each) for each in keys]})
     elif key is None or not view.is_unknown:
-        say(ctx, tables.whole(view, keys, KEYS))
+        say(ctx, tables.whole(view, keys, KEYS, draws=is_drawn()))
     if key is not None:
         say_idle(ctx, view, nearest)
     return None

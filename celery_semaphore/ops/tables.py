@@ -1,10 +1,11 @@
-"""Render views as text for a terminal."""
+"""Render views as text for a terminal; ``draws`` adds colours and bars."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from . import drawing
 from .answers import limit_cell, limit_of, not_in_force, until, why_in_force
 from .text import NOTHING, duration, place, printable, sentence
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
@@ -19,10 +20,12 @@ IN_TRANSIT = (
 NONE_IN_USE = "No semaphore is in use, limited, or declared by a task of this app."
 
 
-def semaphores(views: Sequence[SemaphoreView]) -> str:
+def semaphores(views: Sequence[SemaphoreView], *, draws: bool = False) -> str:
     if not views:
         return NONE_IN_USE
-    return "\n\n".join([table(*rows_of_semaphores(views)), *notes_of_semaphores(views)])
+    text = table(*rows_of_semaphores(views))
+    shown = drawing.drawn(text, views) if draws else text
+    return "\n\n".join([shown, *notes_of_semaphores(views)])
 
 
 def rows_of_semaphores(
@@ -59,9 +62,10 @@ def recovers(seconds: float) -> str:
     return f"{why}: it admits no task for {duration(seconds)}."
 
 
-def keys(views: Sequence[ResourceView], most: int) -> str:
+def keys(views: Sequence[ResourceView], most: int, *, draws: bool = False) -> str:
     text = table(*rows_of_keys(views[:most]))
-    return text + _more(len(views) - most, "keys")
+    shown = drawing.drawn(text, views[:most]) if draws else text
+    return shown + _more(len(views) - most, "keys")
 
 
 def rows_of_keys(views: Sequence[ResourceView]) -> tuple[Sequence[str], list[Sequence[str]]]:
@@ -79,29 +83,36 @@ def rows_of_keys(views: Sequence[ResourceView]) -> tuple[Sequence[str], list[Seq
     return ("KEY", "LIMIT", "IN USE", "WAITING", "OLDEST"), rows
 
 
-def whole(view: ResourceView, of_keys: Sequence[ResourceView], most: int) -> str:
+def whole(
+    view: ResourceView, of_keys: Sequence[ResourceView], most: int, *, draws: bool = False
+) -> str:
     """Show a resource, and the keys of a semaphore that has keys."""
-    text = without_keys(view, of_keys)
+    text = without_keys(view, of_keys, draws=draws)
     if not of_keys:
         return text
-    return f"{text}\n\n{keys(of_keys, most)}\n\n--key shows the permits and waiters of one key."
+    table_of_keys = keys(of_keys, most, draws=draws)
+    return f"{text}\n\n{table_of_keys}\n\n--key shows the permits and waiters of one key."
 
 
-def without_keys(view: ResourceView, of_keys: Sequence[ResourceView]) -> str:
+def without_keys(
+    view: ResourceView, of_keys: Sequence[ResourceView], *, draws: bool = False
+) -> str:
     """Show a resource, and the sums of its keys."""
-    parts = [resource(view)]
+    parts = [resource(view, draws=draws)]
     if view.for_each_key or not all(key.is_free for key in of_keys):
         if view.limit is None and any(key.limit is not None for key in of_keys):
             view = replace(view, own_limit=None)  # attempts declared limits for their keys
         total = view.with_keys(of_keys)
         told = f"{total.occupied} in use{_kept(total)}, {_waiting(total)}, all keys together"
         head = f"{place(view)}: {told}{_of_each_key(view)}{_paused(view)}"
+        head = drawing.coloured(head, total) if draws else head
         parts = [head, *(parts if view.occupied or view.waiting else _notes(view))]
     return "\n\n".join(parts)
 
 
-def resource(view: ResourceView) -> str:
-    parts = [_headline(view), *_notes(view)]
+def resource(view: ResourceView, *, draws: bool = False) -> str:
+    head = drawing.drawn_line(_headline(view), view) if draws else _headline(view)
+    parts = [head, *_notes(view)]
     if view.permits:
         parts.append(shown_permits(view))
     if view.waiters:
@@ -197,7 +208,13 @@ def _of_each_key(view: ResourceView) -> str:
 
 
 def _in_use(view: SemaphoreView | ResourceView) -> str:
-    return f"{view.occupied}{_kept(view)}"
+    return f"{view.occupied}{_kept(view)}{_saturated(view)}"
+
+
+def _saturated(view: SemaphoreView | ResourceView) -> str:
+    if isinstance(view, SemaphoreView) and (keys := view.saturated_keys):
+        return f" ({keys} key{'s' * (keys > 1)} saturated)"
+    return " (saturated)" if view.saturated else ""
 
 
 def _kept(view: SemaphoreView | ResourceView) -> str:

@@ -57,6 +57,8 @@ class SemaphoreView:
     own_limit: int | None = (
         None  # what this app's tasks declare; in force only if it is among the limits
     )
+    saturated: bool = False  # tasks wait because no permit is free, at any key
+    saturated_keys: int = 0
 
     @classmethod
     def of(
@@ -99,6 +101,8 @@ class SemaphoreView:
             declared=next((each.declared for each in elsewhere if each.declared), None),
             kept_room=sum(each.kept for each in seen),
             own_limit=own_limit,
+            saturated=any(map(is_saturated, seen)),
+            saturated_keys=sum("/" in each.resource for each in seen if is_saturated(each)),
         )
 
 
@@ -191,11 +195,7 @@ class ResourceView:
         None  # what this app's tasks declare; the store may know another, or none
     )
     for_each_key: bool = False  # of a whole semaphore: the limit is the one of each key
-
-    @property
-    def is_saturated(self) -> bool:
-        """True if tasks wait because no permit is free, not only because of a pause or an outage."""
-        return bool(self.waiting and self.limit is not None and self.occupied >= self.limit)
+    saturated: bool = False  # tasks wait because no permit is free, not only because of a pause
 
     def with_limit_of(self, key: Snapshot) -> ResourceView:
         """Return the view of a whole semaphore that is used with keys: with the limit of a ``key`` without its own."""
@@ -225,6 +225,7 @@ class ResourceView:
             occupied=self.occupied + sum(each.occupied for each in keys),
             kept_room=self.kept_room + sum(each.kept_room for each in keys),
             waiting=self.waiting + sum(each.waiting for each in keys),
+            saturated=self.saturated or any(each.saturated for each in keys),
             oldest_wait=max(waits, default=None),
         )
 
@@ -247,6 +248,7 @@ class ResourceView:
             pause_left=None if until is None or until == inf else until - seen.at,
             declared=seen.declared,
             kept_room=seen.kept,
+            saturated=is_saturated(seen),
         )
 
 
@@ -258,6 +260,17 @@ class Purged:
     revoked: list[str]  # ids of the other tasks, which their workers end later
     unheard: int  # tasks that were not revoked, because no worker answered
     calls: int  # waiters outside tasks: only their own processes can end these
+
+
+def is_saturated(seen: Snapshot) -> bool:
+    """Return whether tasks wait because permits are in use, or kept for a wait of several semaphores.
+
+    A single permit may be free if the weight of the first waiter is known, and is larger.
+    """
+    if not (seen.waiting and seen.limit):
+        return False
+    head = next((each.weight for each in seen.waiters if each.position == 0), 1)
+    return seen.occupied + seen.kept + min(head, seen.limit) > seen.limit
 
 
 def limits_of(decisions: Mapping[str, Decision]) -> dict[str, int]:

@@ -234,7 +234,7 @@ def test_the_list_and_the_keys_are_live_too(page: Any, worker: CeleryWorker, sen
     expect(row).to_be_visible()
     for tenant in ("7", "7", "a long name of a tenant / with a slash"):
         send("export", tenant, 300)
-    expect(row.locator("[data-label='In use']")).to_have_text("2", timeout=20_000)
+    expect(row.locator("[data-label='In use']")).to_have_text("2 1 key saturated", timeout=20_000)
     expect(row.locator("[data-label=Waiting]")).to_have_text("1", timeout=20_000)
     pictures(page, "semaphores")
     row.get_by_role("link").click()

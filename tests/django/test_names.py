@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import pytest
 
-from celery_semaphore.django.names import PAUSE_S, REMEMBER, Names
+from celery_semaphore.django.names import PAUSE_S, REMEMBER, SHOWN_S, Names
 from celery_semaphore.ops.replies import Replies, TaskAt
 from tests.support.process import wait_until
 
@@ -50,10 +50,52 @@ def test_however_many_look_workers_are_asked_once_in_a_while(
 ) -> None:
     for n in range(10):
         names.asked([f"wait-{n}"])
-    assert len(workers.asked) == 1
+    assert workers.asked == [{"wait-0"}, {"wait-0", "wait-1"}]  # the second in the pause
     workers.now = PAUSE_S
     names.asked(["wait-1"])
-    assert len(workers.asked) == 2
+    assert workers.asked[2:] == [{f"wait-{n}" for n in range(10)}]
+
+
+def test_a_task_that_is_searched_for_is_asked_in_the_pause(workers: Workers, names: Names) -> None:
+    names.asked(["wait-1"])
+    workers.now = PAUSE_S / 2
+    assert names.asked(["run-1"]).workers_of("run-1", active=True) == "w1"
+
+
+def test_each_of_many_pages_has_its_names(workers: Workers, names: Names) -> None:
+    """The tasks of one page wait, so that they are asked for again and again."""
+    pages = [["wait-1"], ["run-1"], ["run-2"], ["run-3"]]
+    while workers.now < 2 * REMEMBER:
+        for page in pages:
+            heard = names.asked(page)
+            if workers.now > 2 * PAUSE_S:
+                assert heard.tasks.keys() == set(page) - {"wait-1"}
+        workers.now += 2.0
+    assert len(workers.asked) <= 2 + 2 * REMEMBER / PAUSE_S
+
+
+def test_a_page_that_was_closed_is_not_asked_for(workers: Workers, names: Names) -> None:
+    names.asked(["wait-1"])
+    workers.now = SHOWN_S
+    names.asked(["wait-2"])
+    assert workers.asked == [{"wait-1"}, {"wait-2"}]
+
+
+def test_a_new_page_waits_for_the_query_of_another() -> None:
+    asked, answer = Event(), Event()
+
+    def slow(task_ids: Collection[str]) -> Replies:
+        asked.set()
+        assert answer.wait(10)
+        return Replies({i: [TaskAt("export", "w1", active=True)] for i in task_ids})
+
+    names = Names(slow)
+    first = Thread(target=names.asked, args=[["run-1"]])
+    first.start()
+    assert asked.wait(10)
+    Timer(0.2, answer.set).start()
+    assert names.asked(["run-2"]).workers_of("run-2", active=True) == "w1"
+    first.join(10)
 
 
 def test_who_only_looks_asks_nobody(workers: Workers, names: Names) -> None:
@@ -65,7 +107,7 @@ def test_what_was_forgotten_takes_no_space(workers: Workers, names: Names) -> No
     for n in range(100):
         names.asked([f"run-{n}"])
         workers.now += PAUSE_S
-    assert len(names._known) <= REMEMBER / PAUSE_S + 1
+    assert len(names._known) <= (REMEMBER + SHOWN_S) / PAUSE_S + 1
 
 
 def test_a_page_does_not_wait_for_a_broker_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,32 @@ def wait(
     return answer.ticket
 
 
+def test_a_resource_is_saturated_if_the_next_wait_does_not_fit(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    hold(store, "t1:1")
+    assert not inspector.resource("api").saturated
+    wait(store, "t2:1", wanted=[Claim("api", None, 2, 2)])
+    assert inspector.resource("api").saturated
+    store.pause("export", None)
+    wait(store, "t3:1", wanted=claims("export", "x"))
+    assert not inspector.resource("export/x").saturated
+    assert not inspector.semaphores()[2].saturated
+
+
+def test_a_very_long_name_is_found_by_the_whole_of_it(
+    store: MemoryStore, inspector: Inspector
+) -> None:
+    """What lies beyond its beginning is in the digest only."""
+    key, name = "k" * 300 + "7", "n" * 300 + "7"
+    at_key, whole = resource_name("export", key), resource_name(name, None)
+    hold(store, "t1:1", claims("export", key))
+    hold(store, "t2:1", claims(name, "x"))
+    assert inspector.search(key) == [at_key]
+    assert inspector.search(name) == [whole, f"{whole}/x"]
+    assert inspector.search(key[:-1]) == inspector.search("7" + key) == []
+
+
 def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> None:
     for n, key in enumerate("xxy"):
         hold(store, f"t{n}:1", claims("export", key))
@@ -83,7 +109,16 @@ def test_semaphores_are_summed_up(store: MemoryStore, inspector: Inspector) -> N
         SemaphoreView("api", "api", (), (), keys=0, occupied=0, waiting=0, own_limit=5),
         SemaphoreView("called", "called", (), (), keys=0, occupied=0, waiting=0),
         SemaphoreView(
-            "export", "export", (2, 4), (4,), keys=2, occupied=3, waiting=1, oldest_wait=0.0
+            "export",
+            "export",
+            (2, 4),
+            (4,),
+            keys=2,
+            occupied=3,
+            waiting=1,
+            oldest_wait=0.0,
+            saturated=True,
+            saturated_keys=1,
         ),
         SemaphoreView("idle", "idle", (), (), keys=0, occupied=0, waiting=0, own_limit=7),
         SemaphoreView("paused", "paused", (0,), (0,), keys=0, occupied=0, waiting=0),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..views import ResourceView, SemaphoreView
 
 PAGE = "/page"
+STILL = "still"  # in an address: the page does not reload by itself
 PATIENCE_S = 3.0  # for another request; else each reload beside one that hangs would keep a thread
 REFRESH = '<meta http-equiv="refresh" content="5">\n'  # seconds
 ASK = '<form><label>Task id <input type="search" name="task" autofocus required></label> <button>Find</button></form>'
@@ -52,7 +53,7 @@ pre {{ overflow-x: auto; }}
 </style>
 </head>
 <body>
-<p><a href="{page}">Semaphores</a> · <a href="{page}?task=">Why does a task wait?</a></p>
+<p><a href="{page}">Semaphores</a> · <a href="{page}?task=">Why does a task wait?</a>{reloading}</p>
 <h1>{title}</h1>
 {body}
 </body>
@@ -81,8 +82,14 @@ class Page:
         """Answer one request."""
         asked = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         status, title, body = self._answer({name: values[0] for name, values in asked.items()})
-        refresh = "" if body == ASK else REFRESH  # it would interrupt the typing
-        page = HTML.format(title=escape(title), body=body, page=PAGE, refresh=refresh).encode()
+        typing, still = body == ASK, STILL in asked
+        page = HTML.format(
+            title=escape(title),
+            body=body,
+            page=PAGE,
+            refresh="" if typing or still else REFRESH,  # it would interrupt the typing
+            reloading="" if typing else _reloading(asked, still=still),
+        ).encode()
         start_response(
             f"{status.value} {status.phrase}", [*HEADERS, ("Content-Length", str(len(page)))]
         )
@@ -161,6 +168,13 @@ def _link(resource: str, name: str) -> str:
 
 def _text(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
+
+
+def _reloading(asked: Mapping[str, Sequence[str]], *, still: bool) -> str:
+    """Return the link to the same page that stops reloading, or that begins again."""
+    others = [(name, values[0]) for name, values in asked.items() if name != STILL]
+    address = urlencode(others if still else [*others, (STILL, "1")])
+    return f' · <a href="{escape(PAGE)}?{escape(address)}">{"Reload" if still else "Stop reloading"}</a>'
 
 
 def _problem(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str, str]:

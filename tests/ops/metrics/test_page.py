@@ -62,6 +62,19 @@ def test_a_list_leads_to_each_semaphore_and_key(site: Site, exporter: Exporting)
         assert "\x1b" not in text
 
 
+def test_its_reload_can_be_stopped(site: Site, exporter: Exporting) -> None:
+    occupy(site, Claim("tenant", HOSTILE, 1), "one:1", "two:1")
+    at = quote(resource_name("tenant", HOSTILE), safe="")
+    (link,) = re.findall(
+        r'<a href="/page(\?[^"]+)">Stop reloading</a>', shown(exporter, f"?at={at}")
+    )
+    stopped = shown(exporter, link.replace("&amp;", "&"))
+    assert "1 of 1 in use, 1 waiting" in stopped
+    assert 'http-equiv="refresh"' not in stopped
+    (link,) = re.findall(r'<a href="/page(\?[^"]+)">Reload</a>', stopped)
+    assert 'http-equiv="refresh"' in shown(exporter, link)
+
+
 def test_it_says_why_a_task_waits(site: Site, exporter: Exporting) -> None:
     occupy(site, Claim("api", None, 1), "one:1", "two:1")
     asked = shown(exporter, "?task=")
