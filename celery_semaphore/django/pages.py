@@ -50,6 +50,7 @@ def semaphore(inspector: Inspector, resource: str, number: str, order: str) -> d
     seen, waiters = _waiters(inspector, resource, number)
     return {
         "seen": seen,
+        "total": seen.with_keys(keys),
         "decided": inspector.decided(resource),
         "all_paused": inspector.is_paused_with_its_semaphore(resource),
         "has_holders": bool(seen.permits or seen.waiting or not (keys or seen.for_each_key)),

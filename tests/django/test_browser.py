@@ -170,13 +170,26 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
         )
     )
     assert shown == ids
+    expect(page.locator("[data-hour]")).to_be_visible(timeout=20_000)
+    expect(page.locator("[data-hour-most]")).to_have_text("2")  # of 2 in use and 2 waiting
     pictures(page, "api")
+    points = lambda: page.evaluate(  # noqa: E731
+        "JSON.parse(sessionStorage.getItem(`semaphore-hour:${location.pathname}`))"
+    )
+    before = points()
+    assert before[-1][1:] == [2, 2]
 
     page.get_by_label("Limit").fill("3")
     page.get_by_role("button", name="Set").click()
     expect(page.get_by_text("Set the limit to 3.")).to_be_visible()
     expect(permits).to_have_count(3, timeout=30_000)
     expect(waiters).to_have_count(1)
+    assert points()[: len(before)] == before  # the line goes on when the page is loaded anew
+    expect(page.locator("[data-hour-most]")).to_have_text("3")
+    drawn = page.locator("[data-hour-used]").get_attribute("d")
+    heights = [float(height) for height in re.findall(r"V([0-9.]+)", drawn)]
+    assert heights[-1] == min(heights) == 1, "3 of 3 are at the top"
+    assert heights[0] > heights[-1]
 
     page.get_by_role("link", name="Drop", exact=True).click()
     expect(page.get_by_role("heading", name="Drop these waiting tasks?")).to_be_visible()

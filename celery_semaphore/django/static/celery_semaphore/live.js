@@ -30,6 +30,7 @@
     if (focused) {
       [...part.querySelectorAll("a, input, button")].find((each) => identity(each) === focused)?.focus({ preventScroll: true });
     }
+    document.dispatchEvent(new Event("semaphore-live"));
   };
 
   const ask = async () => {
