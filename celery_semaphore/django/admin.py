@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from .actions import ACTIONS, Action
 from .models import Semaphore
 from .project import inspector, problem
 from .text import shown as printable
+
+logger = logging.getLogger(__name__)
 
 PageContext = Callable[[Inspector], dict[str, Any]]
 
@@ -124,6 +127,11 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
         except SemaphoreError as error:
             messages.error(request, printable(f"Not done: {error}"))
             return
+        except Exception as error:
+            # A purge that ended some tasks before a result could not be stored must be in the history, too.
+            logger.exception("%s of semaphore %s failed", action.permission, shown)
+            done = f"{action.permission}: it failed, and may have taken effect in part."
+            messages.error(request, printable(f"{done} ({type(error).__name__}; the log has more)"))
         else:
             messages.success(request, done)
         self.log_change(request, shown, done)

@@ -240,6 +240,25 @@ def test_a_purge_is_logged_though_the_broker_fails(client: Login, store: Store) 
     assert len(logged()) == 1
 
 
+def test_a_purge_that_fails_in_the_middle_is_logged(
+    client: Login, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Some tasks have ended then."""
+    occupy(store, API, ["one:1", "two:1"])
+    park(store, "three", "four")
+    browser = client()
+    with mock.patch(
+        "celery_semaphore.ops.purge.store_revoked", side_effect=[None, OSError("secret")]
+    ):
+        page = browser.post(address("api", do="purge"), follow=True)
+    (said,) = re.findall(r'class="error">([^<]+)<', page.content.decode())
+    assert said.startswith("Drop: it failed, and may have taken effect in part. (OSError;")
+    assert "secret" not in page.content.decode()
+    assert "OSError: secret" in caplog.text
+    assert len(logged()) == 1
+    assert store.snapshot("api").waiting < 2
+
+
 def test_a_purge_says_how_many_and_where(client: Login, store: Store) -> None:
     """A semaphore may be used with keys, and without one."""
     for claim in (Claim("export", None, 1), Claim("export", "7", 1)):
