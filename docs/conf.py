@@ -15,7 +15,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_click",
     "sphinx_copybutton",
-    "sphinxcontrib.mermaid",
+    "sphinxcontrib.svgbob",
 ]
 exclude_patterns = ["_build"]
 nitpicky = False  # annotations name classes of Celery and Django, which this site does not describe
@@ -23,9 +23,11 @@ nitpicky = False  # annotations name classes of Celery and Django, which this si
 html_theme = "furo"
 html_title = "celery_semaphore"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["diagrams.css"]
 
 myst_enable_extensions = ["colon_fence"]
-myst_fence_as_directive = ["mermaid"]  # a plain fence, which code hosts draw, too
+myst_fence_as_directive = ["svgbob"]  # a plain fence, which is readable as it is
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
