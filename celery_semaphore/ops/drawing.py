@@ -1,11 +1,13 @@
-"""Draw the state of semaphores for a terminal: bars, and colours. A pipe or a file gets plain text."""
+"""Draw the state of semaphores for a terminal: bars, and colours. A pipe or a file gets plain text.
+
+Celery removes the colours where it prints them, by ``--no-color`` or NO_COLOR (https://no-color.org).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -40,8 +42,8 @@ def bar(view: SemaphoreView | ResourceView) -> str:
 def coloured(line: str, view: SemaphoreView | ResourceView) -> str:
     """Return the line in red for a pause, in yellow where tasks wait because no permit is free, else as it is."""
     if view.paused:
-        return _styled(line, fg="red")
-    return _styled(line, fg="yellow") if view.saturated else line
+        return click.style(line, fg="red")
+    return click.style(line, fg="yellow") if view.saturated else line
 
 
 def drawn_line(line: str, view: ResourceView) -> str:
@@ -58,12 +60,7 @@ def drawn(text: str, views: Sequence[SemaphoreView | ResourceView]) -> str:
         coloured(each.ljust(gap) + row, view)
         for each, row, view in zip(bars, rows, views, strict=True)
     ]
-    return "\n".join([_styled(" " * gap + head, bold=True), *lines])
-
-
-def _styled(line: str, **style: Any) -> str:
-    """Style the line, unless NO_COLOR is set (https://no-color.org); ``--no-color`` counts when it is printed."""
-    return line if os.environ.get("NO_COLOR") else click.style(line, **style)
+    return "\n".join([click.style(" " * gap + head, bold=True), *lines])
 
 
 def _limit(view: SemaphoreView | ResourceView) -> int | None:

@@ -82,9 +82,12 @@ def test_a_page_that_was_closed_is_not_asked_for(workers: Workers, names: Names)
 
 
 def test_a_new_page_waits_for_the_query_of_another() -> None:
+    """Of two pages that wait, one asks for both."""
     asked, answer = Event(), Event()
+    queries: list[set[str]] = []
 
     def slow(task_ids: Collection[str]) -> Replies:
+        queries.append(set(task_ids))
         asked.set()
         assert answer.wait(10)
         return Replies({i: [TaskAt("export", "w1", active=True)] for i in task_ids})
@@ -93,9 +96,14 @@ def test_a_new_page_waits_for_the_query_of_another() -> None:
     first = Thread(target=names.asked, args=[["run-1"]])
     first.start()
     assert asked.wait(10)
-    Timer(0.2, answer.set).start()
+    Timer(0.3, answer.set).start()
+    third = Thread(target=names.asked, args=[["run-3"]])
+    third.start()
     assert names.asked(["run-2"]).workers_of("run-2", active=True) == "w1"
     first.join(10)
+    third.join(10)
+    assert len(queries) == 2
+    assert names.remembered(["run-3"]).workers_of("run-3", active=True) == "w1"
 
 
 def test_who_only_looks_asks_nobody(workers: Workers, names: Names) -> None:

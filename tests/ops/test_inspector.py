@@ -80,10 +80,14 @@ def test_a_resource_is_saturated_if_the_next_wait_does_not_fit(
     assert not inspector.resource("api").saturated
     wait(store, "t2:1", wanted=[Claim("api", None, 2, 2)])
     assert inspector.resource("api").saturated
+    wait(store, "t4:1", wanted=[Claim("heavy", None, 2, 3)])
+    assert not inspector.resource("heavy").saturated  # it waits for a higher limit
     store.pause("export", None)
     wait(store, "t3:1", wanted=claims("export", "x"))
     assert not inspector.resource("export/x").saturated
-    assert not inspector.semaphores()[2].saturated
+    assert not any(view.saturated for view in inspector.semaphores())  # lists know no weights
+    hold(store, "t5:1")
+    assert {view.semaphore for view in inspector.semaphores() if view.saturated} == {"api"}
 
 
 def test_a_very_long_name_is_found_by_the_whole_of_it(

@@ -24,6 +24,7 @@ def test_a_refusal_says_how_much_is_kept(store: MemoryStore) -> None:
     refusal = store.acquire([Claim("api", None, 1)], "waiting", Wait(Kind.REQUEUE))
     assert isinstance(refusal, Refusal)
     assert usage(refusal) == "0 of 1 in use, 1 kept for waiting tasks"
+    assert Inspector(store).resource("api").saturated
 
 
 def test_a_call_that_is_refused_says_it(store: MemoryStore) -> None:
