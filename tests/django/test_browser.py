@@ -124,19 +124,16 @@ def page(browser: Any, web: str) -> Iterator[Any]:
 
 
 def picture(page: Any, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=True)
+    for scheme in ("dark", "light") if PICTURES else ():
+        page.emulate_media(color_scheme=scheme)
+        page.screenshot(path=f"{PICTURES}/{name}-{scheme}.png", full_page=True)
 
 
 def pictures(page: Any, name: str) -> None:
     """On a desktop, on a phone, in the dark."""
     page.wait_for_load_state()  # Django's stylesheet for phones comes last
     picture(page, name)
-    page.emulate_media(color_scheme="dark")
-    picture(page, f"{name}-dark")
     page.set_viewport_size({"width": 390, "height": 844})
-    picture(page, f"{name}-phone-dark")
-    page.emulate_media(color_scheme="light")
     picture(page, f"{name}-phone")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.set_viewport_size({"width": 1280, "height": 800})

@@ -165,7 +165,7 @@ def test_never_above_the_limit_and_all_permits_come_back(
 ) -> None:
     def enough(killed: int) -> bool:
         stats = counter.stats("api")
-        return killed > 25 and stats["entries"] > 200 and stats["closed"] > 0
+        return killed > 12 and stats["entries"] > 200 and stats["closed"] > 0
 
     hammer(how, url, address, enough)
     seen = {name: counter.stats(name) for name in ("api", "disk")}

@@ -105,6 +105,7 @@ def test_rabbitmq_delivers(rabbitmq_url: str) -> None:
         message.ack()
 
 
+@pytest.mark.variants
 @pytest.mark.slow
 @pytest.mark.rabbitmq
 def test_rabbitmq_remembers_after_a_kill_and_leaves_nothing_running() -> None:
