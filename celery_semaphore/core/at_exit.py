@@ -27,7 +27,7 @@ def _flush() -> None:
         flush(until)
 
 
-def _before_fork() -> None:
+def _prepare() -> None:
     # Not imported here: most programs do without it, and then have no child of that kind.
     if util := sys.modules.get("multiprocessing.util"):
         _flush_in_children(util)
@@ -44,5 +44,14 @@ def _flush_in_children(util: ModuleType) -> None:
     util.register_after_fork(_flush, in_child)
 
 
+def _prepare_child() -> None:
+    """Flush at the end of a child of ``multiprocessing`` that imports this late, as those of its fork server do."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        sys.modules["multiprocessing.util"].Finalize(None, _flush, exitpriority=-1)
+
+
 atexit.register(_flush)
-os.register_at_fork(before=_before_fork)
+os.register_at_fork(before=_prepare)
+_prepare()  # a child imports the module of its target before it begins, and then forgets what is not registered so
+_prepare_child()

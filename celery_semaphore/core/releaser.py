@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ..errors import StoreUnavailable
+from ..errors import SemaphoreError, StoreUnavailable
 from .background_thread import BackgroundThread
 from .outage import GIVEN_UP, outage_of
 from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
-from .store import HandedOn, Store
+from .store import CALLED, HandedOn, Release, Store
 from .ticket import Ticket
 
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
@@ -29,6 +29,14 @@ class _Release:
     since: float = field(default_factory=time.monotonic)
     then: list[Callable[[], None]] = field(default_factory=list)  # what waits for its end
 
+    def is_overdue(self, begun: float) -> bool:
+        """Return whether the lease has ended if it was renewed at this monotonic time at the latest.
+
+        The place of a wait has no lease of its own while this process asks for its other waits: if its release were
+        given up, each such wait would keep a free permit for two seconds.
+        """
+        return self.since < begun and not isinstance(self.holder, Ticket)
+
 
 @dataclass(slots=True)
 class _Dying:
@@ -37,7 +45,10 @@ class _Dying:
 
 
 class Releaser:
-    """Releases in one thread; a release without an answer is repeated for one lease, as the lease has ended then.
+    """Releases in one thread, many together; a release without an answer is repeated.
+
+    After one lease the lease of a holder has ended, and its release is given up. The place of a wait lasts as long as
+    this process asks for any of its waits, so its release is repeated until the store answers.
 
     Other threads only queue jobs, without a lock. So a signal handler may do it, whatever it interrupted.
     """
@@ -110,7 +121,7 @@ class Releaser:
             self._jobs.popleft()()
         self._check_dying()
         if self._releases and time.monotonic() >= self._retry_at:
-            self._release(self._releases.popleft())
+            self._release(self._next())
 
     def _pause(self) -> float:
         pause = PROCESS_CHECK_S if self._dying else IDLE_CHECK_S
@@ -125,21 +136,51 @@ class Releaser:
                 self._before()  # read its last notes
                 each.then()
 
-    def _release(self, release: _Release) -> None:
-        over = [release]  # also after an error that is not repeated
+    def _next(self) -> list[_Release]:
+        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled."""
+        some = [self._releases.popleft()]
+        most = CALLED if self._store.calls_at_once == 1 and some[0].message_id is None else 1
+        while self._releases and self._releases[0].message_id is None and len(some) < most:
+            some.append(self._releases.popleft())
+        return some
+
+    def _release(self, some: list[_Release]) -> None:
+        over = some  # also after an error that is not repeated
         try:
-            handed = self._store.release(release.holder, release.claims, release.message_id)
-            self._outage.answered()
-            self._handed_on(handed)
-        except StoreUnavailable as error:
-            self._outage.note()
-            self._releases.append(release)
-            over = self._give_up_overdue(error)
-            self._retry_at = time.monotonic() + RETRY_PAUSE_S
+            answers = self._answers(some)
+            both = [*zip(some, answers, strict=True)]
+            left = [each for each, said in both if isinstance(said, StoreUnavailable)]
+            self._releases.extend(left)
+            over = [each for each, said in both if not isinstance(said, StoreUnavailable)]
+            over += self._noted(answers)
+            for said in answers:
+                if isinstance(said, HandedOn):
+                    self._handed_on(said)
+            for said in answers:
+                if isinstance(said, SemaphoreError) and not isinstance(said, StoreUnavailable):
+                    raise said
         finally:
             for each in over:
                 for then in each.then:
                     self.after(each.holder, then)
+
+    def _answers(self, some: list[_Release]) -> Sequence[object]:
+        try:
+            if len(some) == 1:
+                return [self._store.release(some[0].holder, some[0].claims, some[0].message_id)]
+            return self._store.call_all([Release(each.holder, each.claims) for each in some])
+        except StoreUnavailable as error:
+            return [error] * len(some)
+
+    def _noted(self, answers: Sequence[object]) -> list[_Release]:
+        """Note whether the store answers; return what is given up."""
+        failed = [said for said in answers if isinstance(said, StoreUnavailable)]
+        if not failed:
+            self._outage.answered()
+            return []
+        self._outage.note()
+        self._retry_at = time.monotonic() + RETRY_PAUSE_S
+        return self._give_up_overdue(failed[-1])
 
     def _call_after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
         for release in self._releases:
@@ -149,10 +190,10 @@ class Releaser:
         then()
 
     def _give_up_overdue(self, error: StoreUnavailable) -> list[_Release]:
-        """Drop and return all that are older than a lease, or they would queue up while the store hangs."""
+        """Drop and return all of holders that are older than a lease, or they would queue up while the store hangs."""
         begun = time.monotonic() - self._store.lease
-        overdue = [release for release in self._releases if release.since < begun]
+        overdue = [each for each in self._releases if each.is_overdue(begun)]
         if overdue:
             self._outage.failed(GIVEN_UP, len(overdue), error)
-            self._releases = deque(each for each in self._releases if each.since >= begun)
+            self._releases = deque(each for each in self._releases if not each.is_overdue(begun))
         return overdue

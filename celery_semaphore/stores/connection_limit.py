@@ -2,39 +2,65 @@
 
 from __future__ import annotations
 
-from threading import Condition
-from typing import Self
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+from weakref import ref
 
 from ..errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Place:
+    """The right to one connection, for a ``with`` block.
+
+    A signal handler may raise at any line, also between the return of a call and the beginning of a block, or at the
+    first line of ``__exit__``. So a place that nothing refers to any more is free again.
+    """
+
+    __slots__ = ("_limit",)
+
+    def __init__(self, limit: Callable[[], ConnectionLimit | None]) -> None:
+        self._limit = limit
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if limit := self._limit():
+            limit.free.put(self)
+
+    def __del__(self) -> None:
+        if limit := self._limit():
+            limit.free.put(Place(self._limit))
 
 
 class ConnectionLimit:
     """Let a limited number of calls run at once; a further call waits, for a bounded time.
 
-    This is no ``threading.Semaphore``: a signal handler that calls the store could interrupt one while its
-    lock is held, and wait for ever. The lock of a condition is reentrant.
+    It has no lock that a signal handler could find taken, or leave taken when it raises.
     """
 
     def __init__(self, most: int, timeout: float) -> None:
         self._most, self._timeout = most, timeout
-        self._taken = 0
-        self._changed = Condition()
+        self.free = SimpleQueue[Place]()
+        for _ in range(most):
+            self.free.put(Place(ref(self)))
 
-    def __enter__(self) -> Self:
-        with self._changed:
-            if self._taken >= self._most and not self._changed.wait_for(
-                self._is_one_free, self._timeout
-            ):
-                reason = f"all {self._most} connections of this process were in use for {self._timeout:g} s"
-                msg = f"The store was not called: {reason}"
-                raise StoreUnavailable(msg, reason)
-            self._taken += 1
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._taken -= 1
-            self._changed.notify()
-
-    def _is_one_free(self) -> bool:
-        return self._taken < self._most
+    def place(self) -> Place:
+        """Return a free place; raise ``StoreUnavailable`` if there is none in time."""
+        try:
+            return self.free.get(timeout=self._timeout)
+        except Empty:
+            reason = (
+                f"all {self._most} connections of this process were in use for {self._timeout:g} s"
+            )
+            msg = f"The store was not called: {reason}"
+            raise StoreUnavailable(msg, reason) from None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from celery_semaphore.core import releaser as module
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, MessageId
 from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.core.store import HandedOn
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from tests.support.failing_store import FailingStore
 from tests.support.process import wait_until
 
@@ -101,7 +104,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_waits_for_a_release_follows_its_success() -> None:
     store = FailingStore()
     store.failures = 2  # both are tried once in vain
-    seen: list[list[tuple[str, list[str]]]] = []
+    seen: list[list[tuple[str | Ticket, list[str]]]] = []
     releaser = Releaser(store)  # type: ignore[arg-type]
     releaser.release("a", [ONE])
     releaser.release("b", [ONE])
@@ -187,3 +190,66 @@ def test_close_ends_the_thread_though_a_release_fails() -> None:
     releaser.close(0.2)
     wait_until(lambda: set(threading.enumerate()) <= before, 10, "its thread has ended")
     assert time.monotonic() - begun >= 0.2, "it did not wait"
+
+
+def place(n: int) -> Ticket:
+    return Ticket(f"{n}:1", 0, n)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_place_of_a_wait_is_given_up_at_no_time() -> None:
+    """Its process goes on, and asks for others: each place would keep a permit for two seconds."""
+    store = FailingStore()
+    store.failures, store.lease = 10, 0.2
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    ticket = place(1)
+    releaser.release("a", [ONE])
+    releaser.release(ticket, [ONE])
+    time.sleep(0.3)  # longer than the lease
+    releaser.start()
+    wait_until(lambda: store.released, 10, "it is released")
+    releaser.close(5)
+    assert store.released == [(ticket, ["one"])]
+
+
+def test_many_are_released_together() -> None:
+    store, together = FailingStore(), list[int]()
+    store.calls_at_once = 1
+    call_all = store.call_all
+    store.call_all = lambda calls: (together.append(len(calls)), call_all(calls))[1]  # type: ignore[method-assign,func-returns-value]
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    message = MessageId("m:0:0")
+    for n in range(250):
+        releaser.release(place(n), [ONE], message if n == 120 else None)
+    followed = threading.Event()
+    releaser.after(place(240), followed.set)
+    releaser.start()
+    assert followed.wait(10)
+    releaser.close(5)
+    assert [holder for holder, _ in store.released] == [place(n) for n in range(250)]
+    assert together == [100, 20, 100, 29]
+
+
+@pytest.mark.usefixtures("quick")
+def test_of_many_the_unanswered_are_repeated() -> None:
+    """One that is wrong is told, and keeps no other."""
+    store, calls = FailingStore(), list[list[object]]()
+    store.calls_at_once = 1
+
+    def call_all(some: Any) -> list[Any]:
+        calls.append([call.holder for call in some])
+        if len(calls) == 1:
+            return [StoreUnavailable("hung"), HandedOn(), SemaphoreError("wrong"), HandedOn()]
+        return [HandedOn() for _ in some]
+
+    store.call_all = call_all  # type: ignore[method-assign,assignment]
+    told: list[HandedOn] = []
+    releaser = Releaser(store, handed_on=told.append)  # type: ignore[arg-type]
+    for n in range(4):
+        releaser.release(place(n), [ONE])
+    releaser.start()
+    wait_until(lambda: store.released, 10, "the first is repeated")
+    releaser.close(5)
+    assert len(told) == 3
+    assert calls == [[place(n) for n in range(4)]]
+    assert store.released == [(place(0), ["one"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -90,3 +91,37 @@ def test_it_is_logged_once(
     assert begin.startswith("semaphore 'api': trying again: ")
     assert begin.endswith(" (others are not logged until the store answers)")
     assert texts[2:] == ["the store answers again"]
+
+
+def test_calls_that_are_cancelled_in_it_take_no_permit(start_valkey: StartServer) -> None:
+    """It lasts longer than a lease; the process goes on, and so does another call of it."""
+    server = start_valkey()
+    store = store_from_url(server.url, StoreOptions(lease=1.5))
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def main() -> float:
+        permit = await api.acquire()
+        calls = [asyncio.create_task(api.acquire()) for _ in range(10)]
+        await until(lambda: store.snapshot("api").waiting == 10)
+        alive = asyncio.create_task(api.acquire())
+        await until(lambda: store.snapshot("api").waiting == 11)
+        server.pause()
+        for call in calls:
+            call.cancel()
+        released = asyncio.create_task(api.release(permit))
+        await asyncio.sleep(
+            2 * 1.5 + 2.5
+        )  # an attempt lasts two seconds: a release is given up by then
+        server.resume()
+        begun = time.monotonic()
+        await released
+        await api.release(await alive)
+        return time.monotonic() - begun
+
+    assert run_in("asyncio")(main()) < 6  # else two seconds for each call
+    assert store.snapshot("api").waiting == 0
+    store.close()
+
+
+async def until(predicate: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_until, predicate, 20)

@@ -51,12 +51,12 @@ def store(server: RedisServer, open_at: OpenAt) -> RedisStore:
     return open_at(server.url)
 
 
-def one_after_the_other(way: AbstractContextManager[object]) -> list[str]:
+def one_after_the_other(way: Callable[[], AbstractContextManager[object]]) -> list[str]:
     """In which order two threads come through, of which the second tries while the first is inside."""
     order, inside = list[str](), threading.Event()
 
     def first() -> None:
-        with way:
+        with way():
             inside.set()
             time.sleep(0.05)
             order.append("first")
@@ -64,7 +64,7 @@ def one_after_the_other(way: AbstractContextManager[object]) -> list[str]:
     thread = threading.Thread(target=first)
     thread.start()
     inside.wait()
-    with way:
+    with way():
         order.append("second")
     thread.join()
     return order

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -45,24 +46,24 @@ def crowd() -> Iterator[Callable[[Any], list[Any]]]:
 
 
 def test_who_finds_all_places_taken_waits_for_one() -> None:
-    assert one_after_the_other(ConnectionLimit(1, 10.0)) == ["first", "second"]
+    assert one_after_the_other(ConnectionLimit(1, 10.0).place) == ["first", "second"]
 
 
 def test_but_for_a_bounded_time() -> None:
     places = ConnectionLimit(2, 0.1)
-    with places, places:
+    with places.place(), places.place():
         start = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="all 2 connections"), places:
-            pass
+        with pytest.raises(StoreUnavailable, match="all 2 connections"):
+            places.place()
         assert 0.1 <= time.monotonic() - start < 5
-    with places, places:
+    with places.place(), places.place():
         pass
 
 
 def test_a_failed_call_leaves_its_place() -> None:
     places = ConnectionLimit(1, 0.1)
     for _ in range(3):
-        with pytest.raises(ZeroDivisionError), places:
+        with pytest.raises(ZeroDivisionError), places.place():
             _ = 1 / 0
 
 
@@ -75,7 +76,7 @@ def test_a_signal_handler_may_ask_too() -> None:
 
     def handler(*_: object) -> None:
         nonlocal heard
-        with places:
+        with places.place():
             heard += 1
         again()
 
@@ -84,13 +85,55 @@ def test_a_signal_handler_may_ask_too() -> None:
         again()
         until = time.monotonic() + 60
         while heard < 300 and time.monotonic() < until:
-            with places:
+            with places.place():
                 pass
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
     assert heard >= 300
-    with places, places:
+    with places.place(), places.place():
+        pass
+
+
+class Late(BaseException):
+    """What a handler raises."""
+
+
+def test_a_signal_handler_may_raise() -> None:
+    """Wherever it interrupts the thread that asks: no place is lost, and none is made."""
+    places, heard, armed = ConnectionLimit(2, 0.1), 0, False
+
+    def handler(*_: object) -> None:
+        if armed:
+            raise Late
+
+    before = signal.signal(signal.SIGVTALRM, handler)
+    try:
+        until = time.monotonic() + 60
+        while heard < 500 and time.monotonic() < until:
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
+                while True:
+                    with places.place():
+                        pass
+            except Late:
+                armed = False
+                heard += 1
+            assert places.free.qsize() == 2
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert heard >= 500
+
+
+def test_it_leaves_nothing_behind() -> None:
+    places = ConnectionLimit(2, 0.1)
+    one = places.place()
+    gone = ref(places)
+    del places
+    assert gone() is None
+    with one:
         pass
 
 
@@ -164,7 +207,7 @@ ASK = """
 from celery_semaphore.stores.connection_limit import ConnectionLimit
 places = ConnectionLimit(2, 10.0)
 def ask():
-    with places:
+    with places.place():
         time.sleep(0.2)
 """
 

@@ -23,7 +23,8 @@ def _holdings() -> Iterator[None]:
 
 
 def test_others_wait_for_their_turn() -> None:
-    assert one_after_the_other(NonReentrantLock(10.0)) == ["first", "second"]
+    lock = NonReentrantLock(10.0)
+    assert one_after_the_other(lambda: lock) == ["first", "second"]
 
 
 def test_but_for_a_bounded_time() -> None:

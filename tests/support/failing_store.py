@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.core.store import HandedOn
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 
 
 def permit(holder: str, *claims: Claim) -> Permit:
@@ -17,10 +19,11 @@ class FailingStore:
     """Renews and releases; how, the test decides."""
 
     lease = 30.0
+    calls_at_once = 2
 
     def __init__(self) -> None:
         self.renewed: list[str] = []
-        self.released: list[tuple[str, list[str]]] = []
+        self.released: list[tuple[str | Ticket, list[str]]] = []
         self.failures = 0
         self.after_renew = lambda: None
 
@@ -31,12 +34,15 @@ class FailingStore:
             raise StoreUnavailable("hung")
         return dict.fromkeys(self.renewed, Renewal.OK)
 
-    def release(self, holder: str, claims: Any, message_id: Any = None) -> HandedOn:
+    def release(self, holder: str | Ticket, claims: Any, message_id: Any = None) -> HandedOn:
         if self.failures:
             self.failures -= 1
             raise StoreUnavailable("hung")
         self.released.append((holder, [claim.resource for claim in claims]))
         return HandedOn()
+
+    def call_all(self, calls: Any) -> Sequence[HandedOn | SemaphoreError]:
+        return [self.release(call.holder, call.claims) for call in calls]
 
     def reap(self, limit: int = 100) -> frozenset[str]:
         return frozenset()

@@ -88,7 +88,7 @@ class Link:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._inherited = self._idle
             self._begin()
-        with self._connection_limit:
+        with self._connection_limit.place():
             connection = self._taken()
             try:
                 answer = exchange(connection)

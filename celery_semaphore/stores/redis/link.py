@@ -81,7 +81,7 @@ class Link:
             self._pool.reset()
             self._begin()
         self._finder.look()
-        with self._connection_limit:
+        with self._connection_limit.place():
             idle = self._idle
             connection = self._taken(idle, timeout)
             try:

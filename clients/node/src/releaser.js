@@ -3,7 +3,10 @@ import { StoreUnavailable } from "./errors.js";
 
 const RETRY_PAUSE_MS = 500;
 
-/** Releases; one without an answer is repeated in the background for a lease, which has ended then. */
+/**
+ * Releases; one without an answer is repeated in the background. After a lease the lease of a holder has ended; a place
+ * in the line lasts as long as this process asks for any of its waits, so its release is repeated until it is answered.
+ */
 export class Releaser {
   #isOver = false;
   /** @type {Set<Promise<void>>} */
@@ -15,21 +18,24 @@ export class Releaser {
     this.#store = store;
   }
 
-  /** Release a holder or a ticket now, or go on in the background. @param {string} name @param {import("./claim.js").Claim} claim */
-  async release(name, claim) {
+  /**
+   * Release a holder or a ticket now, or go on in the background.
+   * @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} [isTicket]
+   */
+  async release(name, claim, isTicket = false) {
     const now = this.#store.release(name, claim);
     this.#note(now.catch(() => {})); // else the end of the connection would cut it off
     try {
       await now;
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      this.later(name, claim);
+      this.later(name, claim, isTicket);
     }
   }
 
-  /** @param {string} name @param {import("./claim.js").Claim} claim */
-  later(name, claim) {
-    this.#note(this.#repeated(name, claim));
+  /** @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} [isTicket] */
+  later(name, claim, isTicket = false) {
+    this.#note(this.#repeated(name, claim, isTicket));
   }
 
   /** @param {Promise<void>} releasing */
@@ -49,9 +55,9 @@ export class Releaser {
     this.#isOver = true;
   }
 
-  /** @param {string} name @param {import("./claim.js").Claim} claim */
-  async #repeated(name, claim) {
-    const until = performance.now() + this.#store.leaseMs;
+  /** @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} isTicket */
+  async #repeated(name, claim, isTicket) {
+    const until = isTicket ? Infinity : performance.now() + this.#store.leaseMs;
     for (;;) {
       try {
         return await this.#store.release(name, claim);
