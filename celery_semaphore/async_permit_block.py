@@ -14,6 +14,7 @@ from .core.permit import Permit
 from .errors import PermitLost
 from .loop_losses import LossCancellation
 from .semaphore_checks import CANCEL
+from .with_blocks import Place
 
 if TYPE_CHECKING:
     from .async_semaphore import AsyncSemaphore
@@ -32,6 +33,7 @@ class AsyncPermitBlock:
         self._loop: Callable[[], asyncio.AbstractEventLoop | None] | None = None
         self._task: Callable[[], asyncio.Task[Any] | None] = _no_task
         self._process = os.getpid()
+        self.place: Place | None = None  # where ``async with semaphore`` was entered
 
     async def __aenter__(self) -> Permit:
         if self._is_entered:

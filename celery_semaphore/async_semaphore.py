@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from contextvars import ContextVar
@@ -25,6 +26,7 @@ from .loop_losses import LossCallback
 from .semaphore_base import SemaphoreBase, check_renewed, not_held
 from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit
 from .stores.options import StoreOptions
+from .with_blocks import Place, place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -157,6 +159,7 @@ class AsyncSemaphore(SemaphoreBase):
 
     async def __aenter__(self) -> Permit:
         block = self.permit()
+        block.place = place_of(sys._getframe(1))  # noqa: SLF001 - there is no other way to the frame
         permit = await block.__aenter__()
         self._blocks[permit.holder] = block
         _entered.set((*_entered.get(), (self, block)))
@@ -168,8 +171,10 @@ class AsyncSemaphore(SemaphoreBase):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        pairs = _entered.get()
-        mine = next((pair for pair in reversed(pairs) if pair[0] is self and pair[1].is_held), None)
+        pairs, place = _entered.get(), place_of(sys._getframe(1))  # noqa: SLF001 - as above
+        mine = next((b for s, b in reversed(pairs) if s is self and b.is_held), None)
+        if mine is None or mine.place != place:
+            mine = self._entered_at(place) or mine
         if mine is None:
             if (abandoned := self._abandoned()) is not None:
                 await abandoned.__aexit__(kind, error, at)
@@ -178,8 +183,14 @@ class AsyncSemaphore(SemaphoreBase):
                 " use `async with semaphore.permit()`, or acquire() and release()"
             )
             raise RuntimeError(msg)
-        _entered.set(tuple(pair for pair in pairs if pair is not mine))
-        await mine[1].__aexit__(kind, error, at)
+        _entered.set(tuple(pair for pair in pairs if pair[1] is not mine))
+        await mine.__aexit__(kind, error, at)
+
+    def _entered_at(self, place: Place) -> AsyncPermitBlock | None:
+        """Return the block that was entered last in this frame: a generator may be closed in another task."""
+        blocks = [each() for each in self._blocks.valuerefs()]
+        held = (each for each in reversed(blocks) if each is not None and each.is_held)
+        return next((each for each in held if each.place == place), None)
 
     def _abandoned(self) -> AsyncPermitBlock | None:
         """Return a block that outlived its task, if there is one: else its permit would be renewed for ever.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from celery_semaphore import AsyncSemaphore, Semaphore
 from celery_semaphore.core import lease
 from celery_semaphore.core.held_permits import held_permits_in
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON, occupied, waiting
@@ -163,7 +164,7 @@ def test_a_permit_by_hand_outlives_its_loop() -> None:
 
 @pytest.mark.parametrize("ends", ["with its task", "in another task"])
 def test_a_generator_that_is_not_run_to_its_end(store: MemoryStore, ends: str) -> None:
-    """Its block was entered by a task that has ended when the end of the loop closes it."""
+    """Its block was entered by a task that has ended when it is closed, by another task or by the end of the loop."""
     api, kept = AsyncSemaphore("api", 1, store=store), list[AsyncIterator[int]]()
 
     async def items() -> AsyncIterator[int]:
@@ -177,11 +178,74 @@ def test_a_generator_that_is_not_run_to_its_end(store: MemoryStore, ends: str) -
             assert await anext(kept[0]) == 1
         else:
             assert await asyncio.create_task(anext(kept[0])) == 1  # type: ignore[arg-type]
-            with pytest.raises(RuntimeError, match="left in the task in which it was entered"):
-                await kept[0].aclose()  # type: ignore[attr-defined]
+            await kept[0].aclose()  # type: ignore[attr-defined]
+            assert await api.available() == 1
 
     asyncio.run(main())
     kept.clear()
+    gc.collect()
+    soon_nothing_is_left(store)
+
+
+def test_a_generator_that_is_collected_while_its_task_goes_on(store: MemoryStore) -> None:
+    """The loop closes it in a task of its own."""
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def items() -> AsyncIterator[int]:
+        async with api:
+            yield 1
+            yield 2
+
+    async def enters(over: asyncio.Event) -> None:
+        cycle: list[Any] = [items()]
+        cycle.append(cycle)
+        assert await anext(cycle[0]) == 1
+        del cycle
+        await over.wait()
+
+    async def main() -> None:
+        over = asyncio.Event()
+        task = asyncio.create_task(enters(over))
+        await until(lambda: store.snapshot("api").occupied == 1)
+        gc.collect()
+        async with asyncio.timeout(10):
+            await api.release(await api.acquire())
+        assert not task.done()
+        over.set()
+        await task
+
+    asyncio.run(main())
+
+
+def test_each_of_two_generators_leaves_with_its_own_permit(store: MemoryStore) -> None:
+    """They are run in turn, in one task; the first is left first."""
+    api = AsyncSemaphore("api", 2, store=store)
+
+    async def items() -> AsyncIterator[Permit]:
+        async with api as permit:
+            yield permit
+
+    async def main() -> None:
+        first, second = items(), items()
+        mine, other = await anext(first), await anext(second)
+        await first.aclose()  # type: ignore[attr-defined]
+        assert {held.holder for held in await api.holders()} == {other.holder} != {mine.holder}
+        await second.aclose()  # type: ignore[attr-defined]
+        assert await api.available() == 2
+
+    asyncio.run(main())
+
+
+def test_a_block_that_is_left_elsewhere_is_an_error(store: MemoryStore) -> None:
+    """An exit stack enters and leaves it in two frames, so the task alone tells which block is meant."""
+    api, stack = AsyncSemaphore("api", 1, store=store), AsyncExitStack()
+
+    async def main() -> None:
+        await asyncio.create_task(stack.enter_async_context(api))
+        with pytest.raises(RuntimeError, match="left in the task in which it was entered"):
+            await stack.aclose()
+
+    asyncio.run(main())
     gc.collect()
     soon_nothing_is_left(store)
 
