@@ -102,18 +102,25 @@ class SemaphoreAdmin(admin.ModelAdmin):  # type: ignore[misc]
 
     def _asked(self, request: HttpRequest, shown: Semaphore, action: Action) -> HttpResponse:
         """Ask for a confirmation."""
-        about, waiting = request.GET.getlist(action.field), None
+        about, waiting, of_keys = request.GET.getlist(action.field), None, False
         why_not = "nothing is selected." if action.field and not about else ""
         if not action.field:
             try:
-                waiting = inspector().waiting(shown.resource)
+                seen = inspector()
+                waiting, of_keys = (
+                    seen.waiting(shown.resource),
+                    not seen.has_no_keys(shown.resource),
+                )
+                of_keys = of_keys and shown.resource == semaphore_of(shown.resource)
             except SemaphoreError as error:
                 why_not = str(error)
         if why_not:
             messages.error(request, printable(f"Not done: {why_not}"))
             return HttpResponseRedirect(self._address(shown))
         context = {"title": action.asks_first, "object": shown, "action": action}
-        return self._page(request, "confirm", context | {"about": about, "waiting": waiting})
+        return self._page(
+            request, "confirm", context | {"about": about, "waiting": waiting, "of_keys": of_keys}
+        )
 
     def _act(self, request: HttpRequest, shown: Semaphore, action: Action) -> None:
         try:

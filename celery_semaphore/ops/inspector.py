@@ -133,6 +133,9 @@ class Inspector:
     def why(self, task_id: str) -> TaskView:
         """Show what this task waits for and why, else its permits, else what workers and its result say of it."""
         check_text("task_id", task_id, "it is the id of a task")
+        if not task_id.strip():
+            msg = f"task_id={task_id!r} is empty: give the id of a task, as in its log lines and its AsyncResult."
+            raise SemaphoreError(msg)
         return self._tasks.find(task_id)
 
     def permit_of(self, resource: str, holder: str) -> PermitView:

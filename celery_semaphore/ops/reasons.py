@@ -13,7 +13,8 @@ from .views import ResourceView, Where
 
 UNKNOWN = (
     "It may still be in its queue, or wait for its countdown or eta: a task is known here from its first attempt to get"
-    " a permit. Or it has ended, was never sent, or has another id."
+    " a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Or it has ended, was never"
+    " sent, or has another id."
 )
 IS_RECEIVED = "stands in no line: it waits for a process, for its countdown or eta, or for its worker to ask again."
 
@@ -33,8 +34,9 @@ def _wait(view: TaskView, wait: WaitView) -> Iterator[str]:
     elif wait.state is TaskState.GRANTED:
         yield _coming(wait)
     if wait.also:
-        also = " and ".join(name_of(*each) for each in wait.also)
+        also = " and ".join(map(place, wait.also))
         yield f"It needs a permit of {also} together with that one."
+        yield from map(_other, wait.also)
     if wait.state is TaskState.WAITS and (why := why_in_force(wait.at)):
         yield why
     yield f"{_where(wait)}."
@@ -67,6 +69,14 @@ def _why(wait: WaitView) -> Iterator[str]:
     if waiter.unsatisfiable:
         yield f"It needs {waiter.weight} permits, but the limit is {at.limit}: it waits until that is raised."
     yield _in_use(at, waiter.weight)
+
+
+def _other(at: ResourceView) -> str:
+    """Say what keeps a task from the permit of another semaphore, or that one is free."""
+    paused = f"is paused {until(at.pause_left)}" if at.paused else ""
+    full = at.limit is not None and at.occupied + at.kept_room >= at.limit
+    state = paused or ("has no free permit" if full else "has a free permit")
+    return f"{place(at)} {state}: {_in_use(at, 1).removeprefix('Permits in use: ')[:-1]} in use."
 
 
 def _in_use(at: ResourceView, weight: int) -> str:

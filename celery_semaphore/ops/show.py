@@ -45,9 +45,7 @@ def list_(
         def seen() -> list[SemaphoreView]:
             views = inspector.semaphores()
             if sort == "oldest":
-                views.sort(
-                    key=lambda view: (view.oldest_wait is not None, view.oldest_wait), reverse=True
-                )
+                views.sort(key=_oldest, reverse=True)
             return [view for view in views if not wanted or view.resource in wanted]
 
         if watch:
@@ -71,6 +69,15 @@ def list_(
     show_default=True,
     help="Show at most this many waiters.",
 )
+@click.option(
+    "-s",
+    "--sort",
+    cls=CeleryOption,
+    type=click.Choice(["waiting", "oldest"]),
+    default="waiting",
+    show_default=True,
+    help="Sort the keys by how many wait, or by the oldest wait, longest first.",
+)
 @timeout_option
 @watch_option
 @json_option
@@ -82,6 +89,7 @@ def show(
     waiters: int,
     timeout: float,
     *,
+    sort: str,
     as_json: bool,
     watch: bool,
 ) -> None:
@@ -95,6 +103,8 @@ def show(
 
         def seen() -> tuple[ResourceView, list[ResourceView]]:
             keys = [] if key is not None else inspector.keys(resource)
+            if sort == "oldest":
+                keys.sort(key=_oldest, reverse=True)
             return inspector.resource(resource, waiters=waiters), keys
 
         if watch:
@@ -108,3 +118,7 @@ def show(
     if key is not None:
         say_idle(ctx, view, nearest)
     return None
+
+
+def _oldest(view: SemaphoreView | ResourceView) -> float:
+    return -1.0 if view.oldest_wait is None else view.oldest_wait

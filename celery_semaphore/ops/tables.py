@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from . import drawing
 from .answers import limit_cell, limit_of, not_in_force, until, why_in_force
-from .text import NOTHING, duration, place, printable, sentence
+from .text import NOTHING, duration, place, printable, sentence, width
 from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
 
 PERMITS = 50  # how many permits of a resource are shown
@@ -186,7 +186,7 @@ def purged(found: Purged) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(_padded(line, widths)).rstrip() for line in lines)
 
 
@@ -236,8 +236,8 @@ def _limits(view: SemaphoreView) -> str:
 
 
 def _padded(line: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for text, width in zip(line, widths, strict=True):
-        yield text.ljust(width)
+    for text, wide in zip(line, widths, strict=True):
+        yield text + " " * (wide - width(text))
 
 
 def _more(count: int, what: str) -> str:

@@ -49,12 +49,13 @@ class TaskFinder:
 
     def _wait(self, found: TaskWait) -> WaitView:
         seen = self.store.snapshot(found.resource, 0)
-        others = [claim.resource for claim in found.claims if claim.resource != found.resource]
+        others = {claim.resource for claim in found.claims if claim.resource != found.resource}
+        also = self.store.snapshots(sorted(others))
         left = None if found.granted_until is None else max(found.granted_until - seen.at, 0.0)
         return WaitView(
             STATES.get(found.state, TaskState.WAITS),
             replace(self.reader.view_of(seen), waiters=(WaiterView.of(found.waiter, seen),)),
-            tuple(map(names_of, dict.fromkeys(others))),
+            tuple(replace(self.reader.view_of(each), permits=()) for each in also),
             left,
         )
 

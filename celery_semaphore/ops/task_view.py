@@ -30,7 +30,9 @@ class WaitView:
 
     state: TaskState  # it waits, was granted a permit, or returns
     at: ResourceView  # with its permits, and no waiter but this one
-    also: tuple[tuple[str, str | None], ...]  # the other semaphores that it wants, and their keys
+    also: tuple[
+        ResourceView, ...
+    ]  # the other semaphores and keys that it wants, without permits and waiters
     grant_left: float | None = None  # how long its grant lasts if it is not taken up
 
     @property

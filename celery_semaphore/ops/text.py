@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import combining, east_asian_width
+
 from .views import ResourceView
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -24,6 +26,12 @@ def duration(seconds: float | None) -> str:
 def printable(text: str) -> str:
     """Return the text, escaped if it has control characters: a key may be any text, and must not control a terminal."""
     return text if text.isprintable() and text else ascii(text)
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal the text takes: two for a wide character, none for a combining one."""
+    wide = sum(east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(bool(combining(each)) for each in text)
 
 
 def place(view: ResourceView) -> str:

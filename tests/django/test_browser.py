@@ -168,7 +168,8 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
     )
     assert shown == ids
     expect(page.locator("[data-hour]")).to_be_visible(timeout=20_000)
-    expect(page.locator("[data-hour-most]")).to_have_text("2")  # of 2 in use and 2 waiting
+    expect(page.locator("[data-hour-most-used]")).to_have_text("2")
+    expect(page.locator("[data-hour-most-waiting]")).to_have_text("2")
     pictures(page, "api")
     points = lambda: page.evaluate(  # noqa: E731
         "JSON.parse(sessionStorage.getItem(`semaphore-hour:${location.pathname}`))"
@@ -182,7 +183,7 @@ def test_a_workers_permits_appear_and_a_new_limit_takes_effect(
     expect(permits).to_have_count(3, timeout=30_000)
     expect(waiters).to_have_count(1)
     assert points()[: len(before)] == before  # the line goes on when the page is loaded anew
-    expect(page.locator("[data-hour-most]")).to_have_text("3")
+    expect(page.locator("[data-hour-most-used]")).to_have_text("3")
     drawn = page.locator("[data-hour-used]").get_attribute("d")
     heights = [float(height) for height in re.findall(r"V([0-9.]+)", drawn)]
     assert heights[-1] == min(heights) == 1, "3 of 3 are at the top"

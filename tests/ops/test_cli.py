@@ -173,6 +173,18 @@ def test_the_oldest_wait_and_the_sums(site: Site) -> None:
     assert re.match(r"tenant at key 7: 1 of 1 in use, 2 waiting, the oldest for [\d.]+ s\n", text)
 
 
+def test_the_key_with_the_oldest_wait_comes_first(site: Site) -> None:
+    """More tasks wait at the other."""
+    site.lease = 60.0  # nobody renews these permits
+    with closing(site.store()) as store:
+        for key, tasks in (("8", 2), ("7", 3)):
+            for n in range(tasks):
+                store.acquire([Claim("tenant", key, 1)], f"t{key}{n}:1", Wait(Kind.REQUEUE))
+    show = partial(Command(site.env()).json, "show", "tenant", "--timeout", "0")
+    assert [key["key"] for key in show()["keys"]] == ["7", "8"]
+    assert [key["key"] for key in show("--sort", "oldest")["keys"]] == ["8", "7"]
+
+
 def test_a_key_at_which_nothing_is(site: Site) -> None:
     site.lease = 60.0
     semaphore = Command(site.env())

@@ -25,7 +25,7 @@ from celery_semaphore.ops import answers, tables
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.length import length
 from celery_semaphore.ops.replies import Replies, TaskAt
-from celery_semaphore.ops.text import duration, printable
+from celery_semaphore.ops.text import duration, printable, width
 from celery_semaphore.ops.views import ResourceView, SemaphoreView
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
@@ -722,3 +722,12 @@ def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
     assert inspector.resource("api").recovering is None
     assert "restarted" not in tables.resource(inspector.resource("api"))
     assert "restarted" not in tables.semaphores(inspector.semaphores())
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [("api", 3), ("\u6771\u4eac", 4), ("e\u0301", 1), ("\U0001f680 a", 4)]
+)
+def test_a_table_is_as_wide_as_a_terminal_shows_it(text: str, columns: int) -> None:
+    assert width(text) == columns
+    first, second = tables.table(["A", "B"], [[text, "x"]]).splitlines()
+    assert width(first.partition("B")[0]) == width(second.partition("x")[0])

@@ -107,11 +107,22 @@ def test_a_kept_task_and_those_before_it(store: MemoryStore, clock: Clock) -> No
 def test_a_parked_task_that_needs_several(store: MemoryStore) -> None:
     hold(store, "a:1", DISK)
     park(store, "t:1", API, DISK)
-    first, second, _, also, _, where = said(store)
+    first, second, _, also, other, _, where = said(store)
     assert first == "t waits for disk at key x."
     assert second == "It is the first in line, and it has waited for 0.0 s."
     assert also == "It needs a permit of api together with that one."
+    assert other == "api has a free permit: 0 of 1 in use."
     assert where == "Its message is parked in the store."
+    hold(store, "b:1", API)
+    assert said(store)[4] == "api has no free permit: 1 of 1 in use."
+    store.pause("api")
+    assert said(store)[4] == "api is paused until it is resumed: 1 of 1 in use."
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_id_is_an_error(store: MemoryStore, empty: str) -> None:
+    with pytest.raises(SemaphoreError, match="is empty: give the id of a task"):
+        Inspector(store).why(empty)
 
 
 def test_a_pause_a_weight_and_a_store_that_recovers(store: MemoryStore, clock: Clock) -> None:

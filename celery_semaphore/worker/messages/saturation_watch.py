@@ -57,9 +57,11 @@ class SaturationWatch:
                 continue
             known.told_at, known.resources = now, {each.resource for each in found}
             where = f" at {len(found)} of its keys" if "/" in found[0].resource else ""
+            state = "is paused" if all(each.paused for each in found) else "stays saturated"
             logger.info(
-                "semaphore %r stays saturated%s: %d wait, the oldest for %.0f s",
+                "semaphore %r %s%s: %d wait, the oldest for %.0f s",
                 semaphore,
+                state,
                 where,
                 sum(each.waiting for each in found),
                 max(each.oldest_wait or 0.0 for each in found),

@@ -49,6 +49,12 @@ def test_once_a_minute_while_tasks_wait(told: Told) -> None:
     assert told.after(2) == ["semaphore 'api' stays saturated: 2 wait, the oldest for 122 s"]
 
 
+def test_a_pause_is_named(told: Told) -> None:
+    told.store.pause("api")
+    told.refuse("one:1")
+    assert told.after(61) == ["semaphore 'api' is paused: 1 wait, the oldest for 61 s"]
+
+
 def test_nothing_once_no_task_waits(told: Told) -> None:
     told.refuse("one:1")  # it runs
     assert told.after(61) == []

@@ -11,7 +11,8 @@
 
   const remembered = () => {
     try {
-      return JSON.parse(sessionStorage.getItem(name)) ?? [];
+      const found = JSON.parse(sessionStorage.getItem(name));
+      return Array.isArray(found) ? found : [];
     } catch {
       return []; // storage is turned off
     }
@@ -45,11 +46,13 @@
     points = points.filter((point) => point[0] > now - HOUR && point[0] <= now);
     remember(points);
     if (points.length < 2) return;
-    const most = Math.max(1, ...points.map((point) => Math.max(point[1], point[2])));
+    const [used, waiting] = [1, 2].map((of) => Math.max(...points.map((point) => point[of])));
+    const most = Math.max(1, used, waiting);
     const span = Math.max(MINUTE, points.at(-1)[0] - points[0][0]); // a new tab draws what it has
     figure.querySelector("[data-hour-used]").setAttribute("d", path(1, span, most));
     figure.querySelector("[data-hour-waiting]").setAttribute("d", path(2, span, most));
-    figure.querySelector("[data-hour-most]").textContent = most;
+    figure.querySelector("[data-hour-most-used]").textContent = used;
+    figure.querySelector("[data-hour-most-waiting]").textContent = waiting;
     figure.querySelector("[data-hour-span]").textContent = Math.round(span / MINUTE);
     figure.hidden = false;
   };
