@@ -1,5 +1,7 @@
 """One call at a time, and signal handlers that come in between."""
 
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +51,40 @@ def test_who_has_it_is_refused_at_once() -> None:
     assert time.monotonic() - start < 5
     with turn:
         pass
+
+
+class Late(BaseException):
+    """What a handler raises."""
+
+
+def test_a_signal_handler_may_raise() -> None:
+    """Wherever it interrupts the thread that has it: the lock is free again."""
+    turn, heard, armed = NonReentrantLock(0.1), 0, False
+
+    def handler(*_: object) -> None:
+        if armed:
+            raise Late
+
+    before = signal.signal(signal.SIGVTALRM, handler)
+    try:
+        until = time.monotonic() + 60
+        while heard < 500 and time.monotonic() < until:
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
+                while True:
+                    with turn:
+                        pass
+            except Late:
+                armed = False
+                heard += 1
+            with turn:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert heard >= 500
+    assert one_after_the_other(lambda: turn) == ["first", "second"]
 
 
 def test_whoever_interrupts_the_memory_store_waits_no_longer_than_it_may() -> None:
