@@ -166,8 +166,8 @@ MUTANTS = (
         "a handler waits for whom it interrupted",
         "a lock with a timeout never waits for ever",
         "non_reentrant_lock",
-        "self._owner == get_ident() or not",
-        "not",
+        "        if self._is_owned():\n            raise AlreadyInCall(UNDER_WAY)\n        try:",
+        "        try:",
         "tests/stores/test_non_reentrant_lock.py",
     ),
 )
