@@ -1,4 +1,4 @@
-"""Define the migration operation that puts the store's tables and functions into the project's database."""
+"""Define the migration operation that puts what the store needs into the project's database: tables, and functions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,16 @@ class InstallSchema(Operation):  # type: ignore[misc]
         """Change no model."""
 
     def database_forwards(self, app_label: str, editor: Any, before: Any, after: Any) -> None:
-        place = _place(editor.connection.alias)
-        if place is None:
-            return
+        settings = _settings_of(editor.connection.alias)
+        if settings and editor.connection.vendor == "postgresql":
+            self._install_schema(editor, settings)
+        elif settings:
+            _make_table(editor, settings)
+
+    def _install_schema(self, editor: Any, settings: Settings) -> None:
+        from ..stores.postgresql.schema import SchemaName  # noqa: PLC0415 - needs psycopg
+
+        place = SchemaName.of(settings.prefix, settings.transport_options)
         # A worker or a command may run `install` at this moment; with the same lock, the second one waits.
         lock = f"SELECT pg_advisory_xact_lock(hashtextextended('{place.named('')}', 0))"
         if editor.collect_sql:
@@ -55,20 +62,27 @@ class InstallSchema(Operation):  # type: ignore[misc]
         return f"Install version {self.version} of the semaphores' schema"
 
 
-def _place(alias: str) -> SchemaName | None:
-    """Return the name of the store's schema in this database; None if permits are kept elsewhere."""
+def _settings_of(alias: str) -> Settings | None:
+    """Return the settings of a store in this database; None if permits are kept elsewhere."""
     try:
         settings = Settings.from_app(celery_app())
         if not settings.url.startswith("django://"):
             return None
-        from ..stores.django import alias_of  # noqa: PLC0415 - needs psycopg
-        from ..stores.postgresql.schema import SchemaName  # noqa: PLC0415 - likewise
+        from ..stores.django import alias_of  # noqa: PLC0415 - reads Django's settings
 
-        if alias_of(settings.url) != alias:
-            return None
+        return settings if alias_of(settings.url) == alias else None
     except ConfigurationError:  # the system checks report it
         return None
-    return SchemaName.of(settings.prefix, settings.transport_options)
+
+
+def _make_table(editor: Any, settings: Settings) -> None:
+    """Make the table of documents, unless a command did: each statement says so itself."""
+    from ..stores.django import dialect_of  # noqa: PLC0415 - reads Django's settings
+    from ..stores.sql.schema import Table  # noqa: PLC0415 - likewise
+
+    dialect = dialect_of(editor.connection, editor.connection.alias)
+    for sql in Table.of(dialect, settings.prefix).script():
+        editor.execute(sql, None)
 
 
 def _see_what_others_commit(cursor: Any) -> None:

@@ -24,7 +24,7 @@ _sql = click.option(
 @json_option
 @click.pass_context
 def install(ctx: click.Context, *, sql: bool, as_json: bool) -> None:
-    """Create the tables that a PostgreSQL store needs, or upgrade them to this version."""
+    """Create the tables that a store in a SQL database needs, or upgrade them to this version."""
     refuse_both(sql=sql, json=as_json)
     app = ctx.obj.app
     with said_in_one_line(app), closing(Settings.from_app(app).open_store()) as store:

@@ -39,13 +39,12 @@ def store_from_url(url: str, options: StoreOptions = DEFAULTS) -> Store:
     """Make the store that this URL names; it connects when it is used."""
     module, extras = _found(url)
     try:
-        stores = import_module(f"{__name__}.{module}")
+        return cast("Store", import_module(f"{__name__}.{module}").from_url(url, options))
     except ImportError as error:
         if error.name and error.name.startswith(__name__):
             raise
         msg = f"{url.partition(':')[0]}:// needs a driver that is missing ({error}): pip install 'celery-semaphore[{extras}]'"
         raise ConfigurationError(msg) from error
-    return cast("Store", stores.from_url(url, options))
 
 
 def _found(url: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Make a PostgreSQL store from a Django project's settings: ``django://default`` is ``DATABASES["default"]``.
+"""Make a store from a Django project's settings: ``django://default`` is ``DATABASES["default"]``.
 
 The store uses its own connections. On the project's connection a permit would be part of the user's transaction:
 invisible to others before the commit, and lost after a rollback, while the task still runs.
@@ -7,7 +7,7 @@ invisible to others before the commit, and lost after a rollback, while the task
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
@@ -16,18 +16,37 @@ from django.db.utils import ConnectionDoesNotExist, load_backend
 
 from ..errors import ConfigurationError
 from .options import StoreOptions
-from .postgresql import PostgresStore
-from .postgresql.url import parameters_from_url
+from .sql.dialects import Dialect, Sqlite
+from .sql.store import SqlStore
+
+if TYPE_CHECKING:
+    from .postgresql import PostgresStore
 
 # Parameters that Django sets for its own cursors; all others are for the driver.
 _DJANGOS = ("context", "cursor_factory", "prepare_threshold", "client_encoding")
+_NO_FILE = (
+    "{setting} is a database in the memory of one connection, and permits need one that all processes share: give it a"
+    " file for a NAME, or set CELERY_SEMAPHORE_URL to redis://…"
+)
+_UNKNOWN = (
+    "{setting} is {name}, and permits can be kept in PostgreSQL or SQLite. Name another entry, or set"
+    " CELERY_SEMAPHORE_URL to redis://…"
+)
 
 
-def from_url(url: str, options: StoreOptions) -> PostgresStore:
+def from_url(url: str, options: StoreOptions) -> PostgresStore | SqlStore:
     """Make a store of the alias that a URL names; see ``store_from_url``."""
-    alias, bounds = alias_of(url), parameters_from_url("postgresql://", options)
-    parameters = bounds | _parameters(alias)
-    return PostgresStore(parameters, options, origin=f"DATABASES[{alias!r}]", keeps=_is_no_test)
+    alias = alias_of(url)
+    given = _settings(alias)
+    try:
+        wrapper = load_backend(given["ENGINE"]).DatabaseWrapper(given, alias)  # it never connects
+    except ImproperlyConfigured as error:
+        msg = f"semaphore_url='django://{alias}': {error}"
+        raise ConfigurationError(msg) from error
+    if wrapper.vendor == "postgresql":
+        return _on_postgresql(wrapper, alias, options)
+    dialect = dialect_of(wrapper, alias)
+    return SqlStore(dialect, options, origin=f"DATABASES[{alias!r}]", keeps=_is_no_test)
 
 
 def alias_of(url: str) -> str:
@@ -39,23 +58,34 @@ def alias_of(url: str) -> str:
     return alias
 
 
+def dialect_of(wrapper: Any, alias: str) -> Dialect:
+    """Return the dialect of a database that is not PostgreSQL, by Django's object for it."""
+    setting = f"semaphore_url='django://{alias}': DATABASES[{alias!r}]"
+    if wrapper.vendor != "sqlite":
+        raise ConfigurationError(_UNKNOWN.format(setting=setting, name=wrapper.display_name))
+    parameters = wrapper.get_connection_params()
+    if parameters["database"] == ":memory:":
+        raise ConfigurationError(_NO_FILE.format(setting=setting))
+    return Sqlite({name: parameters[name] for name in ("database", "uri")})
+
+
 def _is_no_test() -> bool:
     """Return whether connections may stay open; an open one would prevent that a test drops its database."""
     return not hasattr(mail, "outbox")  # as documented by Django, only a test has it
 
 
-def _parameters(alias: str) -> dict[str, Any]:
+def _on_postgresql(wrapper: Any, alias: str, options: StoreOptions) -> PostgresStore:
+    from .postgresql import PostgresStore  # noqa: PLC0415 - needs psycopg
+    from .postgresql.url import parameters_from_url  # noqa: PLC0415 - likewise
+
+    parameters = parameters_from_url("postgresql://", options) | _parameters(wrapper)
+    return PostgresStore(parameters, options, origin=f"DATABASES[{alias!r}]", keeps=_is_no_test)
+
+
+def _parameters(wrapper: Any) -> dict[str, Any]:
     """Return the driver's parameters that Django makes from its settings."""
-    given = _settings(alias)
-    wrapper = load_backend(given["ENGINE"]).DatabaseWrapper(given, alias)  # it never connects
-    if wrapper.vendor != "postgresql":
-        msg = (
-            f"semaphore_url='django://{alias}': DATABASES[{alias!r}] is {wrapper.display_name}, and permits"
-            " can be kept in PostgreSQL only. Name another entry, or set CELERY_SEMAPHORE_URL to redis://…"
-        )
-        raise ConfigurationError(msg)
     parameters = wrapper.get_connection_params()
-    if role := given["OPTIONS"].get("assume_role"):
+    if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
         parameters["options"] = f"{parameters.get('options', '')} -c role={_escaped(role)}".strip()
     return {name: value for name, value in parameters.items() if name not in _DJANGOS}
 

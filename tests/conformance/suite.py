@@ -63,6 +63,9 @@ class Suite:
     #: The reason why a store cannot lose its last moments alone; without one it must implement ``remember``.
     never_goes_back: ClassVar[str] = ""
 
+    #: The number of waits that a line of the store can have.
+    longest_line: ClassVar[int] = 1_000_000
+
     def forget(self, store: Any) -> None:
         """Make the server lose all its data; the store itself stays."""
         raise NotImplementedError

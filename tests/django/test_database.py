@@ -270,7 +270,7 @@ def test_the_projects_own_tests_leave_no_connection_that_keeps_their_database(
     [
         (
             "django://default",
-            "DATABASES['default'] is SQLite, and permits can be kept in PostgreSQL",
+            "DATABASES['default'] is a database in the memory of one connection",
         ),
         ("django://elsewhere", "DATABASES has no 'elsewhere'; it has django://default"),
         ("django://", "must name an entry of DATABASES"),

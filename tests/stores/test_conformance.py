@@ -1,18 +1,24 @@
 """The one suite on every store."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.documents.state import LONGEST_LINE
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, from_url, scripts
 from celery_semaphore.stores.redis.backoff import Backoff
+from celery_semaphore.stores.sql.dialects import Sqlite
+from celery_semaphore.stores.sql.documents import INSERT_NEW
+from celery_semaphore.stores.sql.store import SqlStore
 from tests.conformance import StoreConformance
 from tests.conformance.each_branch import EACH_BRANCH
 from tests.conformance.each_command import EACH_COMMAND
@@ -309,6 +315,55 @@ class TestWholeUsedPostgresStore(
     EpochsSuite,
 ):
     """The parts about callers, what they wait for and what they lose."""
+
+
+class OnSqlite:
+    """A file, by connections of each client's own."""
+
+    longest_line = LONGEST_LINE
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path) -> Iterator[Any]:
+        stores: list[SqlStore] = []
+
+        def open_store(**options: Any) -> SqlStore:
+            dialect = Sqlite({"database": str(tmp_path / "permits.sqlite3")})
+            stores.append(SqlStore(dialect, StoreOptions(timeout=5.0, **options)))
+            stores[-1].install()
+            return stores[-1]
+
+        yield open_store
+        for store in stores:
+            store.close()
+
+    def forget(self, store: SqlStore) -> None:
+        store._sql.rows("DELETE FROM {table}")
+
+    def remember(self, store: SqlStore) -> Callable[[], None]:
+        def lose_the_rest() -> None:
+            self.forget(store)
+            for row in kept:
+                store._sql.rows(INSERT_NEW, *row)
+            self._change(store, lambda body: body["e"].update(r=True))
+
+        kept = store._sql.rows("SELECT pk, sk, version, due, expires, body FROM {table}")
+        return lose_the_rest
+
+    def set_format(self, store: SqlStore, number: int) -> None:
+        self._change(store, lambda body: body.update(v=number))
+
+    def _change(self, store: SqlStore, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the store's own document, as nobody does."""
+        for (raw,) in store._sql.rows("SELECT body FROM {table} WHERE pk = 'store#'"):
+            body = json.loads(raw)
+            change(body)
+            changed = json.dumps(body).encode()
+            store._sql.rows("UPDATE {table} SET body = ? WHERE pk = 'store#'", changed)
+
+
+@pytest.mark.variants
+class TestSqliteStore(OnSqlite, StoreConformance):
+    pass
 
 
 def test_every_memory_store_is_one_of_its_own() -> None:

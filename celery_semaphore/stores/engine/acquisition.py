@@ -131,7 +131,7 @@ class Acquisition:
             if left <= 0:
                 self.state.forget_ticket(self.wanted, self.ticket.nonce)
                 reason, retry = Reason.TIMED_OUT, 0
-            else:
+            elif self.state.has_place(self.wanted, at.name, self.ticket.nonce):  # else S0
                 kept = self.ticket
                 self._stand(claim, self.wait, retry)
         if not (wait.kind is Kind.BLOCK and reason is Reason.SATURATED):  # else it only asks again

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...core.key import semaphore_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, MutableMapping
 
     from .resource import Entry, Resource
 
@@ -53,7 +53,7 @@ class Catalogue(Protocol):
 class WholeCatalogue:
     """Looks through all resources, which are in this process."""
 
-    resources: dict[str, Resource]
+    resources: MutableMapping[str, Resource]
 
     def granted_to(self, session: str) -> list[tuple[str, Entry]]:
         return [

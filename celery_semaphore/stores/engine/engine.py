@@ -167,19 +167,44 @@ class Engine:
         return {at: each for at, each in found.items() if each and limited(at) is None}
 
     def set_limit(self, limit: int | None, resource: str) -> Outgoing:
-        state = self._entered()
-        state.decisions.set_limit(resource, limit, state.now)
+        self.decide_limit(limit, resource)
         return self._look_at(resource)
 
     def pause(self, resource: str, length: int | None) -> bool:
-        state = self._entered()
-        changed = state.decisions.pause(resource, length, state.now)
+        changed = self.decide_pause(resource, length)
         self._look_at(resource)  # O3: from now on reapers look, also at the end of the pause
         return changed
 
     def resume(self, resource: str) -> Outgoing:
-        self._entered().decisions.pauses.pop(resource, None)
+        self.decide_resume(resource)
         return self._look_at(resource)
+
+    def decide_limit(self, limit: int | None, resource: str) -> None:
+        """Set the limit, for a store that hands on in other calls; so do those below."""
+        state = self._entered()
+        state.decisions.set_limit(resource, limit, state.now)
+
+    def decide_pause(self, resource: str, length: int | None) -> bool:
+        state = self._entered()
+        return state.decisions.pause(resource, length, state.now)
+
+    def decide_resume(self, resource: str) -> None:
+        self._entered().decisions.pauses.pop(resource, None)
+
+    def enter(self) -> None:
+        """Make a call that does nothing else."""
+        self._entered()
+
+    def look_at(self, name: str) -> Outgoing:
+        """Hand on at one resource."""
+        self._entered()
+        wanted = [ResourceClaim(name, 0, 0)]
+        self.state.sweep(wanted)
+        return self._handed_on(wanted).outgoing
+
+    def named(self, resource: str) -> list[str]:
+        """Return the names of the resource and of all keys of the semaphore."""
+        return self._entered().catalogue.of(resource)
 
     def decisions(self) -> dict[str, Decision]:
         check_format("the store", self.state.epoch.format)

@@ -19,7 +19,7 @@ from .known_messages import KeptRecords, MessageRecords
 from .resource import NOTHING, Entry, Own, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, MutableMapping, Sequence
 
     from ...core.permit import DeclaredLimit
     from ...core.ticket import Ticket
@@ -33,12 +33,14 @@ GRANT = microseconds(GRANT_S)
 class StoreState:
     """The state of a store. ``enter`` sets the instant of a call; all other methods use it."""
 
-    resources: dict[str, Resource] = field(default_factory=dict)
+    resources: MutableMapping[str, Resource] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)  # of operators
     messages: MessageRecords = field(default_factory=KeptRecords)
-    sessions: dict[str, int] = field(default_factory=dict)  # the awake ones: when each asked last
-    rooms: dict[str, int | None] = field(default_factory=dict)  # how many grants each can use
+    # The awake ones: when each asked last, and how many grants it can use.
+    sessions: MutableMapping[str, int] = field(default_factory=dict)
+    rooms: MutableMapping[str, int | None] = field(default_factory=dict)
     now: int = 0
+    longest_line: int | None = None  # waits at one resource; a further one keeps no place
 
     def __post_init__(self) -> None:
         self.catalogue: Catalogue = WholeCatalogue(self.resources)
@@ -266,6 +268,13 @@ class StoreState:
             wanted
         ):
             raise OtherClaims(at.tickets[nonce].ticket, at.tickets[nonce].claims)
+
+    def has_place(self, wanted: Sequence[ResourceClaim], resource: str, nonce: str) -> bool:
+        """Return whether the line there is not too long for one more wait, or already has this one."""
+        longest = self.longest_line
+        if longest is None or len(self.at(resource).tickets) < longest:
+            return True
+        return self.standing(wanted, nonce) is not None
 
     def standing(self, wanted: Sequence[ResourceClaim], nonce: str) -> Resource | None:
         """Return which of these resources has the record of this wait."""

@@ -35,12 +35,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+def named(claims: Iterable[Claim]) -> list[str]:
+    """Return the resources of these claims."""
+    return [claim.resource for claim in claims]
+
+
 class EngineStore(BringsDurations, ABC):
     """Makes the calls of a store by an engine; a subclass brings the clock and the state."""
 
     @abstractmethod
-    def _call(self, made: Callable[[Engine], T]) -> T:
-        """Make a call on an engine, once or until it is kept, and note what the client learns by it."""
+    def _call(self, made: Callable[[Engine], T], concerned: Iterable[str] = ()) -> T:
+        """Make a call on an engine, once or until it is kept, and note what the client learns by it.
+
+        It will look at the resources that it is ``concerned`` with.
+        """
 
     def acquire(
         self,
@@ -50,7 +58,9 @@ class EngineStore(BringsDurations, ABC):
         message_id: MessageId | None = None,
     ) -> Answer:
         check_holder(holder, message_id)
-        return self._call(lambda engine: engine.acquire(claims, holder, wait, message_id))
+        return self._call(
+            lambda engine: engine.acquire(claims, holder, wait, message_id), named(claims)
+        )
 
     def attach(
         self,
@@ -67,7 +77,8 @@ class EngineStore(BringsDurations, ABC):
         return self._call(
             lambda engine: engine.attach(
                 ticket, claims, payload, name=name, ends_in=ends_in, broker=broker
-            )
+            ),
+            named(claims),
         )
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
@@ -77,7 +88,7 @@ class EngineStore(BringsDurations, ABC):
     def release(
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> HandedOn:
-        return self._call(lambda engine: engine.release(holder, claims, message_id))
+        return self._call(lambda engine: engine.release(holder, claims, message_id), named(claims))
 
     def reap(self, limit: int = 100) -> Outgoing:
         return self._call(lambda engine: engine.reap(limit))
@@ -134,7 +145,7 @@ class EngineStore(BringsDurations, ABC):
 
     def totals(self, resources: Sequence[str]) -> list[Totals]:
         check_totalled(resources)
-        return self._call(lambda engine: engine.totals(resources))
+        return self._call(lambda engine: engine.totals(resources), resources)
 
     def resources(self) -> Iterator[str]:
         return iter(self._call(lambda engine: engine.resources()))

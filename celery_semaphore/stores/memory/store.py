@@ -20,7 +20,7 @@ from .durability import durability_of
 from .facts import LOST, about
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
@@ -105,8 +105,9 @@ class MemoryStore(EngineStore):
         with self._lock:
             self._state.epoch.format = number
 
-    def _call(self, made: Callable[[Engine], T]) -> T:
+    def _call(self, made: Callable[[Engine], T], concerned: Iterable[str] = ()) -> T:
         """Make a call at this instant, and note what the client learns by it, also by one that raises."""
+        del concerned  # all is here
         with self._lock:
             now = microseconds(self._clock())
             engine = Engine(self._state, now, self.epoch, self._durations.in_force)

@@ -1,0 +1,35 @@
+"""Repeat the attempts of a call until one is kept, or the time of the call is over."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+
+from ...errors import StoreUnavailable
+
+SHORTEST_S = 0.004  # the longest wait after the first attempt; it doubles with each
+LONGEST_S = 0.2
+
+
+class NotKept(StoreUnavailable):
+    """No attempt of the call was kept in its time: the server answers, but others were faster."""
+
+
+@dataclass
+class Attempts:
+    """The attempts of one call, which begin when this is made."""
+
+    timeout: float  # seconds
+    made: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def wait(self, reason: str) -> None:
+        """Wait before the next attempt; raise ``NotKept`` with the reason if the time is over."""
+        pause = random.uniform(0, min(LONGEST_S, SHORTEST_S * 2**self.made))  # noqa: S311 - no secret
+        self.made += 1
+        if time.monotonic() + pause - self.began >= self.timeout:
+            what = f"The call was not kept within {self.timeout:g} s ({self.made} attempts)"
+            msg = f"{what}: {reason}"
+            raise NotKept(msg, reason)
+        time.sleep(pause)

@@ -1,0 +1,300 @@
+"""Run each call on an engine over documents, and save what it changed by compare-and-swap.
+
+No document is locked between a read and a commit: a client that stops there keeps no other waiting. If one of the
+documents was changed meanwhile, the call is made again on what is there then.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from secrets import token_hex
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
+
+from ...core.permit import OtherClaims, Reason, Refusal, Renewals
+from ...core.session import NAMED
+from ..decisions import check_limit, check_resource, length_of_pause
+from ..durations import Durations
+from ..encoding import check_name, microseconds
+from ..engine.codec import decode_payload, encode_name, encode_payload
+from ..engine.engine import Engine
+from ..engine.store import EngineStore, named
+from ..options import DEFAULTS, StoreOptions
+from ..processes import SEEN_FOR_S, ThisProcess, by_format
+from .attempts import Attempts, NotKept
+from .documents import PROCESS, RESOURCE, STORE, Busy, Document, Key
+from .hints import payload_key
+from .state import LONGEST_LINE, LoadedState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from ...core.permit import Answer, Claim, Grant, MessageId, Permit, Wait
+    from ...core.session import HeldWait, Standing
+    from ...core.store import Outgoing
+    from ...core.ticket import Ticket
+    from .documents import Documents
+
+T = TypeVar("T")
+Made: TypeAlias = "Callable[[Engine, LoadedState], T]"
+
+CHANGED = "another client changed the same documents each time"
+NO_LINE = (
+    "%d tasks wait in the line of %s, the longest that this store keeps: a further one has no place, and comes back"
+    " when a permit may be free. Use another store for so many, or semaphore keys with shorter lines."
+)
+_IN_LINE = frozenset({Reason.SATURATED, Reason.PAUSED, Reason.UNSATISFIABLE, Reason.RECOVERING})
+logger = logging.getLogger(__name__)
+
+
+class DocumentStore(EngineStore):
+    """Keeps permits in documents of any server that compares and swaps."""
+
+    calls_at_once = 4  # one that is repeated must not stop all others
+
+    def __init__(self, documents: Documents, options: StoreOptions = DEFAULTS) -> None:
+        self.epoch: int | None = None
+        self._documents = documents
+        self._timeout = options.timeout
+        self._durations = Durations(options)
+        self._process = ThisProcess()
+        self._told_of_line = False
+
+    # -- calls
+
+    def acquire(
+        self,
+        claims: Sequence[Claim],
+        holder: str,
+        wait: Wait | None = None,
+        message_id: MessageId | None = None,
+    ) -> Answer:
+        answer = super().acquire(claims, holder, wait, message_id)
+        if wait and not self._told_of_line and _is_without_place(answer):
+            self._told_of_line = True
+            logger.warning(NO_LINE, LONGEST_LINE, answer.claim.resource)
+        return answer
+
+    def attach(
+        self,
+        ticket: Ticket,
+        claims: Sequence[Claim],
+        payload: bytes,
+        *,
+        name: str = "",
+        ends_in: float | None = None,
+        broker: str = "",
+    ) -> Outgoing:
+        """Keep the message in a document of its own; the record of its wait has a reference to it."""
+        check_name("message", name)
+        check_name("broker", broker)
+        reference = token_hex(16).encode()
+        parked = {payload_key(reference): Document(encode_payload(payload))}
+
+        def attached(engine: Engine, loaded: LoadedState) -> Outgoing:
+            loaded.marks |= parked
+            return engine.attach(
+                ticket, claims, reference, name=name, ends_in=ends_in, broker=broker
+            )
+
+        return self._made(attached, named(claims))
+
+    def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
+        """Take the messages of each resource by themselves; one that is busy is left to the next reap."""
+        taken: list[Grant] = []
+        left = sorted(outgoing)
+        for name in left:
+            try:
+                taken += self._made(partial(_taken, name=name, broker=broker), [name])
+            except NotKept:
+                if not taken and name == left[-1]:
+                    raise
+        return taken
+
+    def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
+        for grant in grants:
+            super().sent([grant], arrive=arrive)
+
+    def renew(self, permits: Iterable[Permit]) -> Renewals:
+        """Renew the permits of each resource by themselves: a busy one costs no other its lease.
+
+        A permit of a resource that stays busy gets no answer.
+        """
+        left: dict[frozenset[str], list[Permit]] = {}
+        for permit in permits:
+            left.setdefault(frozenset(named(permit.claims)), []).append(permit)
+        attempts, found = Attempts(self._timeout), Renewals()
+        while left:
+            for names, some in [*left.items()]:
+                with suppress(Busy):
+                    found |= self._attempt(partial(_renewed, permits=some), names)
+                    del left[names]
+            if left and not self._may_go_on(attempts, found):
+                break
+        return found
+
+    def _may_go_on(self, attempts: Attempts, found: Renewals) -> bool:
+        """Wait for the next attempt; return whether there is time for one, or raise if nothing was renewed at all."""
+        try:
+            attempts.wait(CHANGED)
+        except NotKept:
+            if not found:
+                raise
+            return False
+        return True
+
+    def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
+        """Name the waits of each resource by themselves: that they stand again is no decision about all."""
+        found: dict[Ticket, Standing] = {}
+        together: dict[frozenset[str], list[HeldWait]] = {}
+        for wait in waits[:NAMED]:
+            together.setdefault(frozenset(named(wait.claims)), []).append(wait)
+        for some in together.values():
+            found |= super().name(session, some)
+        return found or super().name(session, [])
+
+    def reap(self, limit: int = 100) -> Outgoing:
+        """Reap each resource by itself; one that is busy stays due, and others end there what is overdue."""
+        due = self._documents.sweep(self._made(self._seen), limit)
+        outgoing: Outgoing = frozenset()
+        for name in due:
+            with suppress(NotKept):
+                outgoing |= self._made(_reaped, [name], due=[name], timeout=self._timeout / 4)
+        return outgoing
+
+    def processes(self) -> dict[int, int]:
+        return by_format(self._made(lambda _, loaded: loaded.names_of(PROCESS)))
+
+    def _seen(self, engine: Engine, loaded: LoadedState) -> int:
+        """Note that this process reaps; return the time."""
+        engine.enter()
+        now, name = loaded.now, self._process.name
+        expires = now + max(microseconds(SEEN_FOR_S), engine.state.lease)
+        loaded.marks[Key(PROCESS, item=name)] = Document(encode_name(name), expires=expires)
+        return now
+
+    # -- operators: what they decide is written first, and then each resource anew, so that a call which read the
+    # decision of before is repeated
+
+    def set_limit(self, limit: int | None, resource: str) -> Outgoing:
+        check_limit(limit, resource)
+        self._call(lambda engine: engine.decide_limit(limit, resource))
+        return self._written_anew(resource)
+
+    def pause(self, resource: str, lasts: float | None = None) -> bool:
+        length = length_of_pause(resource, lasts)
+        changed = self._call(lambda engine: engine.decide_pause(resource, length))
+        self._written_anew(resource)
+        return changed
+
+    def resume(self, resource: str) -> Outgoing:
+        check_resource(resource)
+        self._call(lambda engine: engine.decide_resume(resource))
+        return self._written_anew(resource)
+
+    def _written_anew(self, resource: str) -> Outgoing:
+        """Write the resource, or all keys of the semaphore, and hand on."""
+        outgoing: Outgoing = frozenset()
+        for name in {resource, *self._call(lambda engine: engine.named(resource))}:
+            outgoing |= self._made(partial(_looked_at, name=name), [name], anew=[name])
+        return outgoing
+
+    def begin_epoch(self) -> None:
+        """Begin a new epoch with the next call: the documents were restored, so the last ones are lost."""
+
+        def begun(engine: Engine, _: LoadedState) -> None:
+            engine.enter()
+            engine.state.epoch.restarted = True
+
+        self._made(begun)
+
+    # -- attempts
+
+    def _call(self, made: Callable[[Engine], T], concerned: Iterable[str] = ()) -> T:
+        return self._made(lambda engine, _: made(engine), concerned)
+
+    def _made(
+        self,
+        made: Made[T],
+        concerned: Iterable[str] = (),
+        *,
+        due: Collection[str] = (),
+        anew: Collection[str] = (),
+        timeout: float | None = None,
+    ) -> T:
+        """Make a call until an attempt is kept."""
+        attempts, names = Attempts(timeout or self._timeout), [*concerned]
+        while True:
+            try:
+                return self._attempt(made, names, due, anew)
+            except Busy as error:
+                attempts.wait(str(error))
+
+    def _attempt(
+        self,
+        made: Made[T],
+        concerned: Iterable[str],
+        due: Collection[str] = (),
+        anew: Collection[str] = (),
+    ) -> T:
+        """Make a call on what is there now, and save what it changed; raise ``Busy`` if that was changed meanwhile.
+
+        All is read anew: what an earlier attempt or call has read may have changed, and is not compared if this one
+        does not write it.
+        """
+        keys = [Key(STORE), *(Key(RESOURCE, name) for name in concerned)]
+        transaction = self._documents.begin(keys)
+        loaded = LoadedState(transaction, due, anew)
+        engine = Engine(loaded.state, transaction.now, self.epoch, self._durations.in_force)
+        answer: T | OtherClaims
+        try:
+            answer = made(engine, loaded)
+        except (
+            OtherClaims
+        ) as error:  # what the call noted before is kept, such as the limits that it declares
+            answer = error
+        changes, marks = loaded.changes()
+        if (changes or marks) and not transaction.commit(changes, marks):
+            raise Busy(CHANGED)
+        self._learn(engine)
+        if isinstance(answer, OtherClaims):
+            raise answer
+        return answer
+
+    def _learn(self, engine: Engine) -> None:
+        self.epoch = engine.epoch
+        self._durations.adopt(engine.in_force)  # A16
+
+
+def _is_without_place(answer: Answer) -> TypeGuard[Refusal]:
+    """Return whether the holder would wait, but the line is too long for it."""
+    return isinstance(answer, Refusal) and not answer.ticket and answer.reason in _IN_LINE
+
+
+def _taken(engine: Engine, loaded: LoadedState, *, name: str, broker: str | None) -> list[Grant]:
+    """Take the messages of one resource, which are in documents of their own."""
+    return [
+        replace(grant, payload=_payload(loaded, grant))
+        for grant in engine.take(frozenset({name}), broker)
+    ]
+
+
+def _payload(loaded: LoadedState, grant: Grant) -> bytes:
+    body = loaded.get(payload_key(grant.payload))
+    if body is None:  # it was sent since this attempt read the wait
+        raise Busy(f"the parked message of {grant.ticket.nonce} is not there")
+    return decode_payload(body)
+
+
+def _renewed(engine: Engine, _: LoadedState, *, permits: Sequence[Permit]) -> Renewals:
+    return engine.renew(permits)
+
+
+def _reaped(engine: Engine, _: LoadedState) -> Outgoing:
+    return engine.reap(1)
+
+
+def _looked_at(engine: Engine, _: LoadedState, *, name: str) -> Outgoing:
+    return engine.look_at(name)

@@ -1,0 +1,1 @@
+"""Keep the documents of permits in one table of a SQL database."""

@@ -1,0 +1,166 @@
+"""Keep documents in a table: read without a lock, and committed by the versions that were read.
+
+Only the transaction that writes has locks. It is short: its statements are known before it begins, and it writes the
+rows in the order of their keys.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from ..documents.documents import PAYLOAD, RESOURCE, Key, kept
+from ..encoding import microseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ..documents.documents import Changes, Document
+    from .link import Link
+    from .schema import Table
+
+TOGETHER = 100  # documents in one statement
+SWEPT = 1000  # expired documents that one sweep deletes
+Row = tuple[Any, ...]
+
+
+class SqlDocuments:
+    """The documents of one table."""
+
+    def __init__(self, link: Link, table: Table, now: Callable[[], float] | None) -> None:
+        self.link, self.table = link, table
+        self._now = now or time.time
+
+    def now(self) -> int:
+        return microseconds(self._now())
+
+    def begin(self, keys: Collection[Key]) -> SqlTransaction:
+        transaction = SqlTransaction(self, self.now())
+        transaction.read(keys)
+        return transaction
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        with self.link.connection() as connection:
+            found: list[Row] = self.table.execute(connection, sql, values).fetchall()
+            return found
+
+    def sweep(self, now: int, limit: int) -> list[str]:
+        if self.rows("SELECT 1 FROM {table} WHERE expires <= ? LIMIT 1", now):
+            with self.link.writing(), self.link.connection() as connection:
+                self.table.execute(connection, "{delete_expired}", (now, SWEPT))
+        # A time that is ahead is of before the clock stepped back.
+        due = self.rows("SELECT pk FROM {table} WHERE due > ? LIMIT ?", now, limit)
+        wanted = "SELECT pk FROM {table} WHERE due <= ? ORDER BY due LIMIT ?"
+        due += self.rows(wanted, now, limit - len(due))
+        return [_resource(partition) for (partition,) in due]
+
+
+class SqlTransaction:
+    """One attempt: what it has read, with the versions."""
+
+    def __init__(self, documents: SqlDocuments, now: int) -> None:
+        self.now = now
+        self._documents = documents
+        self._read: dict[Key, tuple[int, bytes] | None] = {}
+
+    def read(self, keys: Collection[Key]) -> None:
+        wanted = [*dict.fromkeys(keys)]
+        for start in range(0, len(wanted), TOGETHER):
+            self._read_together(wanted[start : start + TOGETHER])
+
+    def _read_together(self, keys: Sequence[Key]) -> None:
+        wanted = " OR ".join(["(pk = ? AND sk = ?)"] * len(keys))
+        values = [part for key in keys for part in _stored(key)]
+        sql = f"SELECT pk, sk, version, body FROM {{table}} WHERE {wanted}"  # noqa: S608 - no value is in it
+        found = {
+            (partition, item): (version, body)
+            for partition, item, version, body in self._documents.rows(sql, *values)
+        }
+        for key in keys:
+            self._read[key] = found.get(_stored(key))
+
+    def get(self, key: Key) -> bytes | None:
+        if key not in self._read:
+            self._read_together([key])
+        found = self._read[key]
+        return found and found[1]
+
+    def all_of(self, kind: str, name: str = "") -> dict[str, bytes]:
+        sql = (
+            "SELECT sk, body FROM {table} WHERE pk = ? AND (expires IS NULL OR expires > ?)"
+            " ORDER BY sk"
+        )
+        return dict(self._documents.rows(sql, Key(kind, name).partition, self.now))
+
+    def in_use(self) -> list[str]:
+        sql = "SELECT pk FROM {table} WHERE due IS NOT NULL ORDER BY pk"
+        return [_resource(partition) for (partition,) in self._documents.rows(sql)]
+
+    def keys_of(self, semaphore: str) -> list[str]:
+        partition = Key(RESOURCE, semaphore).partition
+        sql = "SELECT pk FROM {table} WHERE pk = ? OR (pk >= ? AND pk < ?) ORDER BY pk"
+        # "0" is the character after "/".
+        found = self._documents.rows(sql, partition, f"{partition}/", f"{partition}0")
+        return [_resource(name) for (name,) in found]
+
+    def commit(self, changes: Changes, marks: Changes) -> bool:
+        link, table = self._documents.link, self._documents.table
+        statements = [self._swap(key, changes[key]) for key in sorted(changes)]
+        with link.writing(), link.connection() as connection:
+            parked = any(key.kind == PAYLOAD and marks[key] for key in marks)
+            link.dialect.prepare(connection, keeps_message=parked)
+            table.execute(connection, link.dialect.begin)
+            for sql, values in statements:
+                if table.execute(connection, sql, values).rowcount != 1:
+                    table.execute(connection, "ROLLBACK")
+                    return False
+            for key in sorted(marks):
+                table.execute(connection, *_mark(key, marks[key]))
+            table.execute(connection, "COMMIT")
+        return True
+
+    def _swap(self, key: Key, document: Document | None) -> tuple[str, Row]:
+        """Return the statement that changes one row if the document is as it was read."""
+        if key not in self._read:
+            self._read_together([key])
+        before = self._read[key]
+        version = before[0] if before else 0
+        if document is None:
+            return DELETE, (*_stored(key), version)
+        if before is None:
+            return INSERT_NEW, (*_stored(key), _version(0), *_columns(document))
+        return UPDATE, (_version(version), *_columns(document), *_stored(key), version)
+
+
+DELETE = "DELETE FROM {table} WHERE pk = ? AND sk = ? AND version = ?"
+INSERT = "INSERT INTO {table} (pk, sk, version, due, expires, body) VALUES (?, ?, ?, ?, ?, ?) "
+INSERT_NEW = INSERT + "{or_ignore}"
+UPDATE = (
+    "UPDATE {table} SET version = ?, due = ?, expires = ?, body = ?"
+    " WHERE pk = ? AND sk = ? AND version = ?"
+)
+
+
+def _mark(key: Key, document: Document | None) -> tuple[str, Row]:
+    if document is None:
+        return "DELETE FROM {table} WHERE pk = ? AND sk = ?", _stored(key)
+    return INSERT + "{or_replace}", (*_stored(key), _version(0), *_columns(document))
+
+
+def _columns(document: Document) -> Row:
+    return document.due, document.expires, document.body
+
+
+def _version(before: int) -> int:
+    """Return a new version. A document that was deleted and is made anew must have none of its old ones."""
+    return max(time.time_ns() // 1000, before + 1)
+
+
+def _stored(key: Key) -> tuple[str, str]:
+    return key.partition, kept(key.item)
+
+
+def _resource(partition: str) -> str:
+    """Return the name of a resource, which has at most 260 characters and no other character than its encoding has."""
+    return unquote(partition.partition("#")[2])

@@ -1,0 +1,100 @@
+"""Keep permits in a SQL database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.durability import Durability, Safety
+from ...core.facts import StoreFacts
+from ...core.formats import format_warnings
+from ...errors import ConfigurationError
+from ..documents.documents import PAYLOAD, STORE, Key
+from ..documents.store import DocumentStore
+from ..encoding import seconds
+from ..engine.codec import decode_store
+from ..engine.epoch import Epoch
+from ..one_by_one import one_by_one
+from ..options import DEFAULTS, StoreOptions
+from .dialects import MAKE_TABLE
+from .documents import SqlDocuments
+from .link import Link
+from .schema import Table, install, installed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...core.permit import Answer
+    from ...core.store import Acquire, HandedOn, Release
+    from ...errors import SemaphoreError
+    from .dialects import Dialect
+
+
+class SqlStore(DocumentStore):
+    """Keeps permits in one table of a database. ``keeps`` returns whether connections stay open between calls."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        options: StoreOptions = DEFAULTS,
+        *,
+        origin: str = "semaphore_url",
+        keeps: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._origin, self._dialect = origin, dialect
+        self._link = Link(dialect, options.timeout, keeps=keeps)
+        self._table = Table.of(dialect, options.prefix)
+        self._sql = SqlDocuments(self._link, self._table, options.now)
+        super().__init__(self._sql, options)
+
+    def check(self, *, parks: bool = False) -> list[str]:
+        del parks  # a message is on the disk before its broker forgets it
+        if not installed(self._link, self._table):
+            raise ConfigurationError(self._lacks())
+        epoch = self._epoch()
+        warnings = [self._dialect.scope] if self._dialect.scope else []
+        in_force = (epoch.lease, epoch.take_up) if epoch.lease else None
+        return warnings + format_warnings(epoch.format) + self._durations.examine(in_force)
+
+    def _lacks(self) -> str:
+        return f"{self._origin} has no table {self._table.name!r} for semaphores: {MAKE_TABLE}."
+
+    def about(self) -> StoreFacts:
+        has_table = bool(installed(self._link, self._table))
+        epoch = self._epoch() if has_table else None
+        return StoreFacts(
+            server=self._dialect.server,
+            address=f"{self._dialect.place}, table {self._table.name}",
+            format=epoch.format if epoch and epoch.lease else None,
+            lease=seconds(epoch.lease) if epoch and epoch.lease else None,
+            tables=int(has_table),
+            role="primary",
+            durability=self._dialect.durability,
+        )
+
+    def durability(self, most: int) -> Durability:
+        sql = "SELECT count(*) FROM (SELECT 1 FROM {table} WHERE pk >= ? AND pk < ? LIMIT ?) AS parked"
+        # "$" is the character after "#", which ends the kind of a document.
+        ((parked,),) = self._sql.rows(sql, f"{PAYLOAD}#", f"{PAYLOAD}$", most)
+        place = f"{self._dialect.server} at {self._dialect.place}"
+        why = "it commits them to its disk"
+        return Durability(place, Safety.COMMITTED, why, parked=int(parked))
+
+    def _epoch(self) -> Epoch:
+        body = self._sql.begin([Key(STORE)]).get(Key(STORE))
+        return decode_store(body)[0] if body else Epoch()
+
+    def call_all(
+        self, calls: Sequence[Acquire | Release]
+    ) -> list[Answer | HandedOn | SemaphoreError]:
+        return one_by_one(self, calls)
+
+    def install(self) -> list[int]:
+        """Make the table if it is missing; return its version then."""
+        return install(self._link, self._table)
+
+    def script(self) -> str:
+        """Return the script that ``install`` runs."""
+        return ";\n".join([*self._table.script(), ""])
+
+    def close(self) -> None:
+        self._link.close()
