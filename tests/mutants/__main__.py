@@ -26,6 +26,7 @@ from . import (
     core,
     coroutines,
     costs,
+    documents,
     epochs,
     kept_messages,
     locks,
@@ -61,6 +62,7 @@ ALL: Sequence[Mutant] = (
     *costs.MUTANTS,
     *coroutines.MUTANTS,
     *node.MUTANTS,
+    *documents.MUTANTS,
 )
 
 

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from itertools import count
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawValue
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
-from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter, CounterServer
 from tests.support.process import wait_until
+from tests.support.sqlite import SCHEME, new_file, opened, sqlite_store
 
 from .conftest import claim
 
@@ -48,7 +50,7 @@ def hold(counter: Counter, permit: Permit) -> None:
 
 def requeue(url: str, address: str, over: Over) -> None:
     """Ask, hold, release; come back when told, with one and with two claims."""
-    store, counter, n = store_from_url(url, StoreOptions(lease=LEASE)), Counter(address), 0
+    store, counter, n = opened(url, StoreOptions(lease=LEASE)), Counter(address), 0
     while not over():
         n += 1
         holder, wanted = f"{os.getpid()}-{n}", random.choice([BOTH, BOTH[:1]])
@@ -68,7 +70,7 @@ def park(url: str, address: str, over: Over) -> None:
     """Ask, hold or park; run whatever a release hands on."""
     # Grants die with the process that took them: for a whole lease each, nobody would run.
     store, counter, n = (
-        store_from_url(url, StoreOptions(lease=LEASE, take_up=0.3)),
+        opened(url, StoreOptions(lease=LEASE, take_up=0.3)),
         Counter(address),
         0,
     )
@@ -144,7 +146,14 @@ def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -
 OTHER_VERSIONS = [pytest.param(each, marks=pytest.mark.variants) for each in ("redis", "postgres")]
 
 
-@pytest.fixture(params=["valkey", "embedded_postgres", *OTHER_VERSIONS])
+@pytest.fixture
+def sqlite(tmp_path: Path) -> SimpleNamespace:
+    path = new_file(tmp_path)
+    sqlite_store(path, lease=LEASE).close()
+    return SimpleNamespace(url=f"{SCHEME}{path}")
+
+
+@pytest.fixture(params=["valkey", "embedded_postgres", "sqlite", *OTHER_VERSIONS])
 def url(request: pytest.FixtureRequest) -> str:
     found: str = request.getfixturevalue(request.param).url
     return found
@@ -171,7 +180,7 @@ def test_never_above_the_limit_and_all_permits_come_back(
     seen = {name: counter.stats(name) for name in ("api", "disk")}
     assert seen["api"]["max_inside"] <= LIMIT
     assert seen["disk"]["max_inside"] <= LIMIT - 1
-    store = store_from_url(url, StoreOptions(lease=LEASE))
+    store = opened(url, StoreOptions(lease=LEASE))
     over = time.monotonic() + LEASE
     while time.monotonic() < over:
         store.reap()  # else it would be a silence, which ends no permit

@@ -1,0 +1,200 @@
+"""The rules of compare-and-swap, each with the mutant that its test has failed for.
+
+The mutants are in ``tests/mutants/documents.py``, by the same names.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from celery_semaphore.core.permit import Kind, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.stores.sql.store import SqlStore
+from tests.stores.conftest import claim, park, permit_of, refusal_of
+
+from .between import Died, Held
+
+REQUEUE = Wait(Kind.REQUEUE, session="s")
+
+
+def waits(store: SqlStore, holder: str) -> Ticket:
+    """Stand in line for a session that is awake."""
+    store.ask("s")
+    ticket = refusal_of(store.acquire(claim(), holder, REQUEUE)).ticket
+    assert ticket
+    return ticket
+
+
+def test_r1_each_attempt_reads_anew_what_it_does_not_write(held: Held, other: SqlStore) -> None:
+    """Without it (an attempt has what the one before had read) a session gets a grant that sleeps."""
+    held.store.acquire(claim(), "a")
+    waits(other, "b")
+
+    def sleep_and_change() -> None:
+        other.sleep("s")
+        other.acquire(claim(), "c")  # declares its limit: nothing that matters
+        other.release("c", claim())
+
+    held.between.before_commit.append(sleep_and_change)
+    assert not held.store.release("a", claim()).granted
+    assert other.snapshot("api").occupied == 0
+
+
+def test_r3_the_stores_own_document_is_read_by_each_call(held: Held, other: SqlStore) -> None:
+    """Without it (the document is kept between calls) nobody sees a pause of another process."""
+    permit_of(held.store.acquire(claim(2), "a"))
+    other.pause("api")
+    assert refusal_of(held.store.acquire(claim(2), "b")).reason is Reason.PAUSED
+
+
+def test_r4_a_limit_that_is_set_is_obeyed_by_what_is_under_way(held: Held, other: SqlStore) -> None:
+    """Without it (no resource is written anew) an acquire counts by the limit of before."""
+    permit_of(held.store.acquire(claim(2), "a"))
+    held.between.before_commit.append(lambda: other.set_limit(1, "api"))
+    assert refusal_of(held.store.acquire(claim(2), "b")).limit == 1
+
+
+def test_r4_a_pause_is_obeyed_by_what_is_under_way_at_an_unused_key(
+    held: Held, other: SqlStore
+) -> None:
+    held.between.before_commit.append(lambda: other.pause("api"))
+    assert refusal_of(held.store.acquire(claim(2), "a")).reason is Reason.PAUSED
+
+
+def test_r4_the_decision_is_written_first(held: Held, other: SqlStore) -> None:
+    """Without it (the resources are written before the decision) the old limit counts after they were."""
+    other.acquire(claim(2), "a")
+    answers: list[object] = []
+    held.between.after_commit.append(lambda: answers.append(other.acquire(claim(2), "b")))
+    held.store.set_limit(1, "api")
+    assert refusal_of(answers[0]).limit == 1
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_r5_a_release_that_is_torn_lets_no_released_holder_in(
+    held: Held, other: SqlStore, writes: int
+) -> None:
+    """Without it (a tombstone is a change as others) the resource is written without it."""
+    other.acquire(claim(2), "a")
+    held.between.writes_until = writes
+    with suppress(Died):
+        held.store.release("a", claim(2))
+    gone = "a" not in {each.holder for each in other.snapshot("api").holders}
+    answer = other.acquire(claim(2), "a")
+    assert (refusal_of(answer).reason is Reason.RELEASED) if gone else permit_of(answer)
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_r5_a_message_that_is_parked_in_part_is_whole_or_not_there(
+    held: Held, other: SqlStore, writes: int
+) -> None:
+    """Without it (a message is written after its wait) there is one that cannot be taken."""
+    other.acquire(claim(), "a")
+    ticket = refusal_of(other.acquire(claim(), "b", Wait(Kind.PARK))).ticket
+    assert ticket
+    held.between.writes_until = writes
+    with suppress(Died):
+        held.store.attach(ticket, claim(), b"b", name="b")
+    parked = [each for each in other.snapshot("api").waiters if each.kind is Kind.PARK]
+    grants = other.take(other.release("a", claim()).outgoing)
+    assert [grant.payload for grant in grants] in ([b"b"], [])
+    assert bool(grants) <= bool(parked)
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_r5_a_grant_that_is_there_is_found(held: Held, other: SqlStore, writes: int) -> None:
+    """Without it (a hint is written after its grant) no question finds the grant."""
+    other.acquire(claim(), "a")
+    ticket = waits(other, "b")
+    held.between.writes_until = writes
+    with suppress(Died):
+        held.store.release("a", claim())
+    granted = any(each.ticket for each in other.snapshot("api").holders)
+    assert other.ask("s").granted == ({ticket.nonce} if granted else frozenset())
+
+
+def test_r6_a_release_overtakes_an_acquire_that_is_on_its_way(held: Held, other: SqlStore) -> None:
+    """Without it (a tombstone alone does not write the resource) the holder has a permit after its release."""
+    held.between.before_commit.append(lambda: other.release("a", claim()))
+    assert refusal_of(held.store.acquire(claim(), "a")).reason is Reason.RELEASED
+    assert other.snapshot("api").occupied == 0
+
+
+def test_r7_a_busy_resource_costs_no_other_its_lease(held: Held, other: SqlStore) -> None:
+    """Without it (all are renewed in one transaction) none is renewed."""
+    permits = [permit_of(other.acquire(claim(of=name), f"h-{name}")) for name in ("busy", "free")]
+    held.store._timeout = 0.1
+    held.between.refuses = lambda changes: any(key.name == "busy" for key in changes)
+    assert held.store.renew(permits) == {"h-free": Renewal.OK}
+
+
+def test_r7_claims_on_several_resources_are_renewed_together(held: Held, other: SqlStore) -> None:
+    both = claim() + claim(of="disk")
+    permit = permit_of(other.acquire(both, "a"))
+    assert held.store.renew([permit]) == {"a": Renewal.OK}
+    assert len([1 for changes, _ in held.between.commits if len(changes) > 1]) == 1
+
+
+def test_what_is_changed_by_none_is_written_by_none(held: Held, other: SqlStore) -> None:
+    permit_of(other.acquire(claim(), "a"))
+    held.store.snapshot("api")
+    held.store.snapshot("other")
+    assert refusal_of(held.store.acquire(claim(), "b"))
+    assert held.between.commits == []
+
+
+def test_two_lines_have_no_wait_of_one_ticket(held: Held, other: SqlStore) -> None:
+    """Two messages of one task, with other claims, arrive at once: the second one is told of the claims."""
+    for name in ("api", "disk"):
+        other.acquire(claim(of=name), f"h-{name}")
+    ticket = Ticket("t:1", 9, 1)
+    wait = Wait(Kind.REQUEUE, ticket)
+    held.between.before_commit.append(lambda: other.acquire(claim(of="disk"), "t:2", wait))
+    with pytest.raises(Exception, match="claims"):
+        held.store.acquire(claim(), "t:1", wait)
+    assert [len(other.snapshot(name).waiters) for name in ("api", "disk")] == [0, 1]
+
+
+def test_a_session_finds_its_grant_wherever_it_is(other: SqlStore) -> None:
+    other.acquire(claim(), "a")
+    ticket = waits(other, "b")
+    other.release("a", claim())
+    assert other.ask("s", [HeldWait(ticket, tuple(claim()))]).granted == {"b"}
+    assert isinstance(other.acquire(claim(), "b2", Wait(Kind.REQUEUE, ticket)), Permit)
+    assert other.ask("s").granted == frozenset()
+
+
+class TestLostAnswers:
+    """The commit took effect, and the client does not know it."""
+
+    def test_an_acquire(self, held: Held, other: SqlStore) -> None:
+        held.between.lost_answers = 1
+        permit_of(held.store.acquire(claim(2), "a"))
+        assert other.snapshot("api").occupied == 1
+
+    def test_a_release_says_again_what_it_handed_on(self, held: Held, other: SqlStore) -> None:
+        other.acquire(claim(), "a")
+        park(other, "b")
+        held.between.lost_answers = 1
+        outgoing = held.store.release("a", claim()).outgoing
+        assert [grant.payload for grant in other.take(outgoing)] == [b"b"]
+
+    def test_a_message_is_parked_once(self, held: Held, other: SqlStore) -> None:
+        other.acquire(claim(), "a")
+        ticket = refusal_of(other.acquire(claim(), "b", Wait(Kind.PARK))).ticket
+        assert ticket
+        held.between.lost_answers = 1
+        held.store.attach(ticket, claim(), b"b")
+        assert other.durability(9).parked == 1
+        grants = other.take(other.release("a", claim()).outgoing)
+        assert [grant.payload for grant in grants] == [b"b"]
+        other.sent(grants)
+        assert other.durability(9).parked == 0
+
+    def test_a_renewal(self, held: Held, other: SqlStore) -> None:
+        permits = [permit_of(other.acquire(claim(3), holder)) for holder in "abc"]
+        held.between.lost_answers = 2
+        assert {*held.store.renew(permits).values()} == {Renewal.OK}

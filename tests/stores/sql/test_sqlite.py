@@ -1,0 +1,304 @@
+"""Permits in a file of SQLite: what only it has."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from celery_semaphore.core.durability import Safety
+from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavailable
+from celery_semaphore.stores.documents import state
+from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall
+from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.sql.dialects import Sqlite
+from celery_semaphore.stores.sql.store import SqlStore
+from tests.stores.conftest import claim, park, permit_of, refusal_of
+from tests.support.process import wait_until
+from tests.support.sqlite import new_file, sqlite_store
+
+FORK = get_context("fork")
+
+
+@pytest.fixture(params=["wal", "delete"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return new_file(tmp_path, mode=request.param)
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqlStore]:
+    with closing(sqlite_store(path)) as store:
+        yield store
+
+
+def bare(path: Path, *, timeout: float = 2.0) -> SqlStore:
+    """A store that makes no table."""
+    return SqlStore(Sqlite({"database": str(path)}), StoreOptions(timeout=timeout))
+
+
+def count(path: Path, kind: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        sql = "SELECT count(*) FROM celery_semaphore_document WHERE pk LIKE ?"
+        (found,) = connection.execute(sql, (f"{kind}#%",)).fetchone()
+    return int(found)
+
+
+class TestInstallation:
+    def test_a_worker_makes_no_table_but_says_what_to_run(self, path: Path) -> None:
+        with closing(bare(path)) as store:
+            assert store.about().tables == 0
+            with pytest.raises(ConfigurationError, match="semaphore install") as error:
+                store.check()
+            assert "'celery_semaphore_document'" in str(error.value)
+            with pytest.raises(StoreUnavailable, match="semaphore install"):
+                store.acquire(claim(), "a")
+            assert store.install() == [1]
+            assert store.install() == []
+            store.check()
+            assert store.about().tables == 1
+
+    def test_the_script_makes_the_table(self, path: Path) -> None:
+        with closing(bare(path)) as store:
+            with closing(sqlite3.connect(path)) as connection:
+                connection.executescript(store.script())
+            assert store.install() == []
+
+    def test_check_says_that_it_serves_one_host(self, store: SqlStore) -> None:
+        [said] = store.check(parks=True)
+        assert "a file of this host" in said
+        assert store.about().server == f"SQLite {sqlite3.sqlite_version}"
+
+    def test_a_prefix_that_names_no_table(self) -> None:
+        with pytest.raises(ConfigurationError, match="semaphore_prefix='two words'"):
+            SqlStore(Sqlite({"database": "x"}), StoreOptions(prefix="two words"))
+
+    def test_two_prefixes_are_two_stores(self, path: Path) -> None:
+        stores = [sqlite_store(path, prefix=prefix) for prefix in ("one", "two-x")]
+        for store in stores:
+            permit_of(store.acquire(claim(), "a"))
+            store.close()
+
+    def test_a_file_that_cannot_be_opened(self, tmp_path: Path) -> None:
+        with (
+            closing(bare(tmp_path / "no folder" / "x")) as store,
+            pytest.raises(StoreUnavailable, match="no folder"),
+        ):
+            store.check()
+
+
+class TestFile:
+    def test_a_transaction_of_the_project_that_reads_keeps_no_call_waiting(
+        self, tmp_path: Path
+    ) -> None:
+        """Only with a write-ahead log."""
+        path = new_file(tmp_path)
+        with (
+            closing(sqlite_store(path)) as store,
+            closing(sqlite3.connect(path, isolation_level=None)) as project,
+        ):
+            project.execute("BEGIN")
+            project.execute("SELECT count(*) FROM celery_semaphore_document").fetchall()
+            permit_of(store.acquire(claim(), "a"))
+            store.release("a", claim())
+
+    def test_one_that_writes_for_too_long_is_an_outage_that_ends(self, path: Path) -> None:
+        with (
+            closing(sqlite_store(path, timeout=0.4)) as store,
+            closing(sqlite3.connect(path, isolation_level=None)) as project,
+        ):
+            project.execute("BEGIN IMMEDIATE")
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable, match="has locked") as error:
+                store.acquire(claim(), "a")
+            assert time.monotonic() - began < 1
+            assert str(path) in error.value.reason
+            project.execute("ROLLBACK")
+            permit_of(store.acquire(claim(), "b"))
+
+    def test_one_that_writes_for_a_moment_is_waited_for(self, path: Path, store: SqlStore) -> None:
+        with closing(
+            sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        ) as project:
+            project.execute("BEGIN IMMEDIATE")
+            timer = threading.Timer(0.2, project.execute, ("ROLLBACK",))
+            timer.start()
+            permit_of(store.acquire(claim(), "a"))
+            timer.join()
+
+    def test_a_full_disk(self, path: Path, store: SqlStore) -> None:
+        permit_of(store.acquire(claim(), "a"))
+        ticket = refusal_of(store.acquire(claim(), "b", Wait(Kind.PARK))).ticket
+        assert ticket
+        with store._link.connection() as connection:
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreFull):
+            store.attach(ticket, claim(), os.urandom(100_000))
+        store.close()  # the bound was the connection's
+        store.attach(ticket, claim(), os.urandom(100_000))
+
+    def test_a_message_is_flushed_before_its_broker_forgets_it(
+        self, path: Path, store: SqlStore
+    ) -> None:
+        def levels() -> list[int]:
+            found: list[int] = [
+                connection.execute("PRAGMA synchronous").fetchone()[0]
+                for connection in store._link._idle
+            ]
+            return found
+
+        wal, full, normal = path.read_bytes()[18] == 2, 2, 1  # the header says whether it has a log
+        store.acquire(claim(), "a")
+        assert levels() == [normal if wal else full]
+        park(store, "b")
+        assert levels() == [full]
+        store.acquire(claim(of="disk"), "c")
+        assert levels() == [normal if wal else full]
+
+    def test_a_parked_message_is_counted_and_safe(self, path: Path, store: SqlStore) -> None:
+        store.acquire(claim(), "a")
+        for n in range(3):
+            park(store, f"b{n}")
+        found = store.durability(2)
+        assert (found.safety, found.parked) == (Safety.COMMITTED, 2)
+        assert str(path) in found.place
+
+    def test_nothing_is_left_of_what_has_ended(self, path: Path) -> None:
+        now = [1000.0]
+        with closing(sqlite_store(path, now=lambda: now[0])) as store:
+            store.acquire(claim(), "a")
+            store.ask("s")
+            park(store, "b")
+            refusal_of(store.acquire(claim(), "c", Wait(Kind.REQUEUE, session="s")))
+            assert count(path, "w") == 2
+            for holder in "abc":
+                store.release(holder, claim())
+            for grant in store.take(frozenset({"api"})):
+                store.sent([grant])
+                store.release(grant.ticket, claim())
+            assert [count(path, kind) for kind in "wgnp"] == [0, 0, 0, 0]
+            assert count(path, "t") == 3
+            for _ in range(40):
+                now[0] += 10
+                store.reap()
+            assert [count(path, kind) for kind in "trs"] == [0, 0, 0]
+            assert count(path, "store") == 1
+
+
+class TestLine:
+    def test_a_line_that_is_too_long_gives_no_place_and_says_so_once(
+        self, store: SqlStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(state, "LONGEST_LINE", 2)
+        store.acquire(claim(), "a")
+        store.ask("s")
+        wait = Wait(Kind.REQUEUE, session="s")
+        tickets = [refusal_of(store.acquire(claim(), holder, wait)).ticket for holder in "bc"]
+        with caplog.at_level(logging.WARNING):
+            for holder in "de":
+                refused = refusal_of(store.acquire(claim(), holder, wait))
+                assert (refused.reason, refused.ticket) == (Reason.SATURATED, None)
+                assert refused.retry_after > 0
+        assert len(caplog.records) == 1
+        assert "line of api" in caplog.text
+        again = Wait(Kind.REQUEUE, tickets[1], session="s")
+        assert refusal_of(store.acquire(claim(), "c2", again)).ticket == tickets[1]
+
+
+def acquire_in_child(store: SqlStore) -> None:
+    os._exit(0 if refusal_of(store.acquire(claim(), "child")).occupied == 1 else 1)
+
+
+class TestProcesses:
+    def test_a_child_has_connections_of_its_own(self, store: SqlStore) -> None:
+        permit_of(store.acquire(claim(), "a"))
+        inherited = [*store._link._idle]
+        child = FORK.Process(target=acquire_in_child, args=(store,))
+        with store._link.writing():  # held by a thread of the parent while it forks
+            child.start()
+            child.join(20)
+        assert child.exitcode == 0
+        assert store._link._idle == inherited
+        store.release("a", claim())
+
+    def test_a_client_that_is_stopped_before_its_commit_keeps_nobody_waiting(
+        self, path: Path, store: SqlStore
+    ) -> None:
+        ready = FORK.Event()
+
+        def stop_before_commit() -> None:
+            mine = sqlite_store(path)
+            begin = mine._documents.begin
+
+            def begin_and_stop(keys: object) -> object:
+                transaction = begin(keys)  # type: ignore[arg-type]
+                mine._documents.begin = begin  # type: ignore[method-assign]
+                ready.set()
+                os.kill(os.getpid(), signal.SIGSTOP)
+                return transaction
+
+            mine._documents.begin = begin_and_stop  # type: ignore[method-assign, assignment]
+            mine.acquire(claim(), "stopped")
+
+        child = FORK.Process(target=stop_before_commit)
+        child.start()
+        try:
+            assert ready.wait(20)
+            wait_until(lambda: is_stopped(child.pid), 10, "it is stopped")
+            began = time.monotonic()
+            permit_of(store.acquire(claim(), "a"))
+            permit_of(store.acquire(claim(of="disk"), "a"))
+            assert time.monotonic() - began < 1
+            assert child.pid
+            os.kill(child.pid, signal.SIGCONT)
+            child.join(20)
+            assert child.exitcode == 0
+            assert [each.holder for each in store.snapshot("api").holders] == ["a"]
+        finally:
+            child.kill()
+
+    def test_a_signal_handler_that_calls_meanwhile_is_refused_at_once(
+        self, store: SqlStore
+    ) -> None:
+        with store._link.writing(), pytest.raises(AlreadyInCall):
+            store.acquire(claim(), "a")
+
+    def test_threads_of_one_process(self, store: SqlStore) -> None:
+        admitted: list[str] = []
+
+        def acquire_many(name: str) -> None:
+            for n in range(20):
+                permit = permit_of(store.acquire(claim(9), f"{name}-{n}"))
+                admitted.append(permit.holder)
+                store.release(permit.holder, claim(9))
+
+        threads = [threading.Thread(target=acquire_many, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(admitted) == 80
+        assert store.snapshot("api").occupied == 0
+
+
+def is_stopped(pid: int | None) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_restored_file_begins_an_epoch(store: SqlStore) -> None:
+    permit = permit_of(store.acquire(claim(), "a"))
+    store.begin_epoch()
+    assert refusal_of(store.acquire(claim(2), "b")).reason is Reason.RECOVERING
+    store.renew([permit])
+    assert store.epoch
+    assert store.epoch > permit.epoch

@@ -1,0 +1,37 @@
+"""Stores in a file, without a Django project."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from celery_semaphore.core.store import Store
+from celery_semaphore.stores import store_from_url
+from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.sql.dialects import Sqlite
+from celery_semaphore.stores.sql.store import SqlStore
+
+SCHEME = "sqlite://"
+
+
+def new_file(folder: Path, *, mode: str = "wal") -> Path:
+    """Make a database without tables; its journal mode is kept in the file."""
+    path = folder / "permits.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+    connection.close()
+    return path
+
+
+def sqlite_store(path: Path | str, **options: Any) -> SqlStore:
+    store = SqlStore(Sqlite({"database": str(path)}), StoreOptions(**options))
+    store.install()
+    return store
+
+
+def opened(url: str, options: StoreOptions) -> Store:
+    """Open a store by its URL; tests have one for a file, too."""
+    if not url.startswith(SCHEME):
+        return store_from_url(url, options)
+    return SqlStore(Sqlite({"database": url.removeprefix(SCHEME)}), options)
