@@ -68,7 +68,7 @@ MUTANTS = (
         "a grant is there that no question finds",
         "state",
         "elif hint is None or key.kind != PAYLOAD:",
-        "elif key.kind == GRANT and hint:\n            changes[Key('s', item=key.item)] = hint\n        elif hint is None or key.kind != PAYLOAD:",
+        "elif key.kind == 'g' and hint:\n            changes[Key('s', item=key.item)] = hint\n        elif hint is None or key.kind != PAYLOAD:",
     ),
     documents(
         "R6: where a release finds nothing it writes a tombstone alone",

@@ -89,6 +89,10 @@ class Transaction(Protocol):
         """Return the names of this resource and of all keys of the semaphore, as far as there are documents."""
         ...
 
+    def end(self) -> None:
+        """End the attempt, with or without a commit."""
+        ...
+
     def commit(self, changes: Changes, marks: Changes) -> bool:
         """Write everything, or nothing; return False if one of ``changes`` differs from what this attempt read.
 
@@ -101,8 +105,12 @@ class Transaction(Protocol):
 class Documents(Protocol):
     """A server that keeps documents."""
 
-    def begin(self, keys: Collection[Key]) -> Transaction:
-        """Read these documents, at one instant and in one round trip, as new as they are."""
+    def begin(self, keys: Collection[Key], *, alone: bool = False) -> Transaction:
+        """Read these documents, at one instant and in one round trip, as new as they are.
+
+        If it is to be ``alone``, no other client writes until it ends, where the server can do that: the call has
+        lost against others several times. It must not keep a message.
+        """
         ...
 
     def sweep(self, now: int, limit: int) -> list[str]:

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from ...core.session import HeldWait, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
-    from .documents import Documents
+    from .documents import Documents, Transaction
 
 T = TypeVar("T")
 Made: TypeAlias = "Callable[[Engine, LoadedState], T]"
 
+ALONE_AFTER = 4  # attempts of a call; a hot document would make some callers wait for seconds
 CHANGED = "another client changed the same documents each time"
 NO_LINE = (
     "%d tasks wait in the line of %s, the longest that this store keeps: a further one has no place, and comes back"
@@ -99,7 +100,7 @@ class DocumentStore(EngineStore):
                 ticket, claims, reference, name=name, ends_in=ends_in, broker=broker
             )
 
-        return self._made(attached, named(claims))
+        return self._made(attached, named(claims), alone=False)
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         """Take the messages of each resource by themselves; one that is busy is left to the next reap."""
@@ -223,12 +224,15 @@ class DocumentStore(EngineStore):
         due: Collection[str] = (),
         anew: Collection[str] = (),
         timeout: float | None = None,
+        alone: bool = True,
     ) -> T:
-        """Make a call until an attempt is kept."""
+        """Make a call until an attempt is kept, after several ones in vain without others if it may be ``alone``."""
         attempts, names = Attempts(timeout or self._timeout), [*concerned]
         while True:
             try:
-                return self._attempt(made, names, due, anew)
+                return self._attempt(
+                    made, names, due, anew, alone=alone and attempts.made >= ALONE_AFTER
+                )
             except Busy as error:
                 attempts.wait(str(error))
 
@@ -238,6 +242,8 @@ class DocumentStore(EngineStore):
         concerned: Iterable[str],
         due: Collection[str] = (),
         anew: Collection[str] = (),
+        *,
+        alone: bool = False,
     ) -> T:
         """Make a call on what is there now, and save what it changed; raise ``Busy`` if that was changed meanwhile.
 
@@ -245,8 +251,13 @@ class DocumentStore(EngineStore):
         does not write it.
         """
         keys = [Key(STORE), *(Key(RESOURCE, name) for name in concerned)]
-        transaction = self._documents.begin(keys)
-        loaded = LoadedState(transaction, due, anew)
+        transaction = self._documents.begin(keys, alone=alone)
+        try:
+            return self._kept(transaction, made, LoadedState(transaction, due, anew))
+        finally:
+            transaction.end()
+
+    def _kept(self, transaction: Transaction, made: Made[T], loaded: LoadedState) -> T:
         engine = Engine(loaded.state, transaction.now, self.epoch, self._durations.in_force)
         answer: T | OtherClaims
         try:

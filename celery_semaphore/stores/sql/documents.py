@@ -7,6 +7,7 @@ rows in the order of their keys.
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -35,9 +36,17 @@ class SqlDocuments:
     def now(self) -> int:
         return microseconds(self._now())
 
-    def begin(self, keys: Collection[Key]) -> SqlTransaction:
-        transaction = SqlTransaction(self, self.now())
-        transaction.read(keys)
+    def begin(self, keys: Collection[Key], *, alone: bool = False) -> SqlTransaction:
+        """Begin an attempt; only in a database with one writer it can be alone, which is all that such a one can do."""
+        transaction = SqlTransaction(self)
+        try:
+            if alone and self.link.dialect.one_writer:
+                transaction.lock()
+            transaction.now = self.now()
+            transaction.read(keys)
+        except BaseException:
+            transaction.end()
+            raise
         return transaction
 
     def rows(self, sql: str, *values: object) -> list[Row]:
@@ -59,10 +68,36 @@ class SqlDocuments:
 class SqlTransaction:
     """One attempt: what it has read, with the versions."""
 
-    def __init__(self, documents: SqlDocuments, now: int) -> None:
-        self.now = now
+    def __init__(self, documents: SqlDocuments) -> None:
+        self.now = 0
         self._documents = documents
         self._read: dict[Key, tuple[int, bytes] | None] = {}
+        self._locked: Any = None  # the connection of one that is alone
+        self._lock = ExitStack()
+
+    def lock(self) -> None:
+        """Keep all others from writing."""
+        documents = self._documents
+        self._lock.enter_context(documents.link.writing())
+        connection = self._lock.enter_context(documents.link.connection())
+        dialect = documents.link.dialect
+        with documents.link.translated():
+            dialect.prepare(connection, keeps_message=False)  # it cannot be changed later
+            documents.table.execute(connection, dialect.begin)
+        self._locked = connection
+
+    def end(self) -> None:
+        connection, self._locked = self._locked, None
+        with self._lock:
+            if connection is not None:
+                connection.rollback()
+
+    def _rows(self, sql: str, *values: object) -> list[Row]:
+        if self._locked is None:
+            return self._documents.rows(sql, *values)
+        with self._documents.link.translated():
+            found: list[Row] = self._documents.table.execute(self._locked, sql, values).fetchall()
+        return found
 
     def read(self, keys: Collection[Key]) -> None:
         wanted = [*dict.fromkeys(keys)]
@@ -75,7 +110,7 @@ class SqlTransaction:
         sql = f"SELECT pk, sk, version, body FROM {{table}} WHERE {wanted}"  # noqa: S608 - no value is in it
         found = {
             (partition, item): (version, body)
-            for partition, item, version, body in self._documents.rows(sql, *values)
+            for partition, item, version, body in self._rows(sql, *values)
         }
         for key in keys:
             self._read[key] = found.get(_stored(key))
@@ -91,33 +126,42 @@ class SqlTransaction:
             "SELECT sk, body FROM {table} WHERE pk = ? AND (expires IS NULL OR expires > ?)"
             " ORDER BY sk"
         )
-        return dict(self._documents.rows(sql, Key(kind, name).partition, self.now))
+        return dict(self._rows(sql, Key(kind, name).partition, self.now))
 
     def in_use(self) -> list[str]:
         sql = "SELECT pk FROM {table} WHERE due IS NOT NULL ORDER BY pk"
-        return [_resource(partition) for (partition,) in self._documents.rows(sql)]
+        return [_resource(partition) for (partition,) in self._rows(sql)]
 
     def keys_of(self, semaphore: str) -> list[str]:
         partition = Key(RESOURCE, semaphore).partition
         sql = "SELECT pk FROM {table} WHERE pk = ? OR (pk >= ? AND pk < ?) ORDER BY pk"
         # "0" is the character after "/".
-        found = self._documents.rows(sql, partition, f"{partition}/", f"{partition}0")
+        found = self._rows(sql, partition, f"{partition}/", f"{partition}0")
         return [_resource(name) for (name,) in found]
 
     def commit(self, changes: Changes, marks: Changes) -> bool:
-        link, table = self._documents.link, self._documents.table
         statements = [self._swap(key, changes[key]) for key in sorted(changes)]
+        link = self._documents.link
+        if self._locked is not None:
+            with link.translated():
+                return self._commit(self._locked, statements, marks)
+        parked = any(key.kind == PAYLOAD and marks[key] for key in marks)
         with link.writing(), link.connection() as connection:
-            parked = any(key.kind == PAYLOAD and marks[key] for key in marks)
             link.dialect.prepare(connection, keeps_message=parked)
-            table.execute(connection, link.dialect.begin)
-            for sql, values in statements:
-                if table.execute(connection, sql, values).rowcount != 1:
-                    table.execute(connection, "ROLLBACK")
-                    return False
-            for key in sorted(marks):
-                table.execute(connection, *_mark(key, marks[key]))
-            table.execute(connection, "COMMIT")
+            self._documents.table.execute(connection, link.dialect.begin)
+            return self._commit(connection, statements, marks)
+
+    def _commit(
+        self, connection: Any, statements: Sequence[tuple[str, Row]], marks: Changes
+    ) -> bool:
+        execute = self._documents.table.execute
+        for sql, values in statements:
+            if execute(connection, sql, values).rowcount != 1:
+                connection.rollback()
+                return False
+        for key in sorted(marks):
+            execute(connection, *_mark(key, marks[key]))
+        connection.commit()
         return True
 
     def _swap(self, key: Key, document: Document | None) -> tuple[str, Row]:

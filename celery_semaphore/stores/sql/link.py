@@ -61,8 +61,7 @@ class Link:
             except BaseException as error:
                 # Close it after an interruption, too: its transaction may be open.
                 connection.close()
-                if isinstance(error, self.dialect.errors):
-                    raise self.dialect.translated(error) from error
+                self._raise_translated(error)
                 raise
             if len(self._idle) < KEPT and self._keeps():
                 self._idle.append(connection)
@@ -70,9 +69,19 @@ class Link:
                 connection.close()
 
     def _connect(self) -> Any:
-        try:
+        with self.translated():
             return self.dialect.connect(self.timeout)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise errors of the driver as errors of the store."""
+        try:
+            yield
         except self.dialect.errors as error:
+            self._raise_translated(error)
+
+    def _raise_translated(self, error: BaseException) -> None:
+        if isinstance(error, self.dialect.errors):
             raise self.dialect.translated(error) from error
 
     def _forget_parent(self) -> None:

@@ -215,15 +215,17 @@ class TestLine:
         assert refusal_of(store.acquire(claim(), "c2", again)).ticket == tickets[1]
 
 
-def acquire_in_child(store: SqlStore) -> None:
-    os._exit(0 if refusal_of(store.acquire(claim(), "child")).occupied == 1 else 1)
+def acquire_in_child(store: SqlStore, inherited: list[object]) -> None:
+    seen = refusal_of(store.acquire(claim(), "child")).occupied == 1
+    permit_of(store.acquire(claim(of="disk"), "child"))
+    os._exit(0 if seen and not [each for each in store._link._idle if each in inherited] else 1)
 
 
 class TestProcesses:
     def test_a_child_has_connections_of_its_own(self, store: SqlStore) -> None:
         permit_of(store.acquire(claim(), "a"))
         inherited = [*store._link._idle]
-        child = FORK.Process(target=acquire_in_child, args=(store,))
+        child = FORK.Process(target=acquire_in_child, args=(store, inherited))
         with store._link.writing():  # held by a thread of the parent while it forks
             child.start()
             child.join(20)
@@ -240,7 +242,8 @@ class TestProcesses:
             mine = sqlite_store(path)
             begin = mine._documents.begin
 
-            def begin_and_stop(keys: object) -> object:
+            def begin_and_stop(keys: object, *, alone: bool) -> object:
+                assert not alone
                 transaction = begin(keys)  # type: ignore[arg-type]
                 mine._documents.begin = begin  # type: ignore[method-assign]
                 ready.set()
