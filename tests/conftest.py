@@ -21,6 +21,7 @@ pytest.register_assert_rewrite("tests.conformance")
 from tests.support import process
 from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
+from tests.support.mariadb import MariaServer
 from tests.support.order import shared_out
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
 from tests.support.proxy import Proxy
@@ -130,6 +131,7 @@ oldest_redis_server = server_fixture(OldestRedisServer)
 # Its nodes ask each other all the time: in six processes, to the end of the run, that took a twentieth of a processor.
 cluster_server = server_fixture(ClusterServer, scope="module")
 postgres_server = server_fixture(PostgresServer, PostgresServer.install)
+mariadb_server = server_fixture(MariaServer)
 embedded_postgres_server = server_fixture(EmbeddedPostgresServer, PostgresServer.install)
 
 

@@ -16,7 +16,9 @@ from django.db.utils import ConnectionDoesNotExist, load_backend
 
 from ..errors import ConfigurationError
 from .options import StoreOptions
-from .sql.dialects import Dialect, Sqlite
+from .sql.dialects import Dialect
+from .sql.mysql import Mysql
+from .sql.sqlite import Sqlite
 from .sql.store import SqlStore
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _NO_FILE = (
     " file for a NAME, or set CELERY_SEMAPHORE_URL to redis://…"
 )
 _UNKNOWN = (
-    "{setting} is {name}, and permits can be kept in PostgreSQL or SQLite. Name another entry, or set"
+    "{setting} is {name}, and permits can be kept in PostgreSQL, MySQL, MariaDB or SQLite. Name another entry, or set"
     " CELERY_SEMAPHORE_URL to redis://…"
 )
 
@@ -61,6 +63,10 @@ def alias_of(url: str) -> str:
 def dialect_of(wrapper: Any, alias: str) -> Dialect:
     """Return the dialect of a database that is not PostgreSQL, by Django's object for it."""
     setting = f"semaphore_url='django://{alias}': DATABASES[{alias!r}]"
+    if wrapper.vendor == "mysql":
+        parameters = wrapper.get_connection_params()
+        parameters.pop("conv", None)  # for columns that this table does not have
+        return Mysql(wrapper.Database, parameters)
     if wrapper.vendor != "sqlite":
         raise ConfigurationError(_UNKNOWN.format(setting=setting, name=wrapper.display_name))
     parameters = wrapper.get_connection_params()

@@ -158,7 +158,7 @@ def test_workers_keep_the_limit(
         start_worker("tests.django.counted", concurrency=4, env=env)
     for _ in range(40):
         client.send_task("visit", [0.05])
-    wait_until(lambda: counter.stats("visits")["closed"] == 40, 60, "all have run")
+    wait_until(lambda: counter.stats("visits")["completed"] == 40, 60, "all have run")
     assert counter.stats("visits")["max_inside"] == 3
     wait_until(lambda: not [*store.resources()], 10, "all permits are back")
     client.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from celery_semaphore.stores import store_from_url
@@ -16,12 +17,15 @@ from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, from_url, scripts
 from celery_semaphore.stores.redis.backoff import Backoff
-from celery_semaphore.stores.sql.dialects import Sqlite
 from celery_semaphore.stores.sql.documents import INSERT_NEW
+from celery_semaphore.stores.sql.dialects import Dialect
+from celery_semaphore.stores.sql.mysql import Mysql
+from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.conformance import StoreConformance
 from tests.conformance.each_branch import EACH_BRANCH
 from tests.conformance.each_command import EACH_COMMAND
+from tests.conformance.each_document import EACH_DOCUMENT
 from tests.conformance.hand_on.granted_by_release import GrantedByRelease
 from tests.conformance.limits.operators import Operators
 from tests.conformance.parked.outbox import Outbox
@@ -35,10 +39,12 @@ from tests.conformance.waiting.timeouts import Timeouts
 from tests.conformance.waiting.waiting import Waiting
 from tests.support.cluster import ClusterServer
 from tests.support.kept_link import KeptLink
+from tests.support.mariadb import MariaServer
 from tests.support.other_run import change_run
 from tests.support.postgres import PostgresServer
 from tests.support.rights import as_role, as_user
 from tests.support.servers import RedisServer
+from tests.support.sqlite import new_file
 
 from .strict_scripts import strict_scripts
 
@@ -317,18 +323,18 @@ class TestWholeUsedPostgresStore(
     """The parts about callers, what they wait for and what they lose."""
 
 
-class OnSqlite:
-    """A file, by connections of each client's own."""
+class OnDocuments:
+    """A table of documents, by connections of each client's own."""
 
     longest_line = LONGEST_LINE
+    dialect: Dialect
 
     @pytest.fixture
-    def open_store(self, tmp_path: Path) -> Iterator[Any]:
+    def open_store(self) -> Iterator[Any]:
         stores: list[SqlStore] = []
 
         def open_store(**options: Any) -> SqlStore:
-            dialect = Sqlite({"database": str(tmp_path / "permits.sqlite3")})
-            stores.append(SqlStore(dialect, StoreOptions(timeout=5.0, **options)))
+            stores.append(SqlStore(self.dialect, StoreOptions(timeout=5.0, **options)))
             stores[-1].install()
             return stores[-1]
 
@@ -361,9 +367,39 @@ class OnSqlite:
             store._sql.rows("UPDATE {table} SET body = ? WHERE pk = 'store#'", changed)
 
 
+class OnSqlite(OnDocuments):
+    @pytest.fixture(autouse=True)
+    def on(self, tmp_path: Path) -> None:
+        self.dialect = Sqlite({"database": str(new_file(tmp_path))})
+
+
+@only(EACH_DOCUMENT)
+class EachDocument(StoreConformance):
+    """What is kept in documents, and each way through the store: see ``each_document.py``."""
+
+
+class TestSqliteStore(OnSqlite, EachDocument):
+    """What the engine decides is the same in memory."""
+
+
 @pytest.mark.variants
-class TestSqliteStore(OnSqlite, StoreConformance):
-    pass
+class TestWholeSqliteStore(OnSqlite, StoreConformance):
+    """Each row, too."""
+
+
+class OnMaria(OnDocuments):
+    @pytest.fixture(autouse=True)
+    def on(self, mariadb_server: MariaServer) -> None:
+        self.dialect = Mysql(pymysql, mariadb_server.new_database())
+
+
+class TestMariaStore(OnMaria, EachDocument):
+    """The statements of another dialect."""
+
+
+@pytest.mark.variants
+class TestWholeMariaStore(OnMaria, StoreConformance):
+    """Each row, too."""
 
 
 def test_every_memory_store_is_one_of_its_own() -> None:

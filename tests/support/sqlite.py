@@ -9,7 +9,7 @@ from typing import Any
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.sql.dialects import Sqlite
+from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore
 
 SCHEME = "sqlite://"

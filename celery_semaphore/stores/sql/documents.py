@@ -31,10 +31,16 @@ class SqlDocuments:
 
     def __init__(self, link: Link, table: Table, now: Callable[[], float] | None) -> None:
         self.link, self.table = link, table
-        self._now = now or time.time
+        self._now = now
+
+    @property
+    def asks_for_time(self) -> bool:
+        """Whether each attempt begins with the clock of the server."""
+        return self._now is None and bool(self.link.dialect.clock)
 
     def now(self) -> int:
-        return microseconds(self._now())
+        """Return the time of the store where this process knows it."""
+        return microseconds((self._now or time.time)())
 
     def begin(self, keys: Collection[Key], *, alone: bool = False) -> SqlTransaction:
         """Begin an attempt; only in a database with one writer it can be alone, which is all that such a one can do."""
@@ -42,7 +48,6 @@ class SqlDocuments:
         try:
             if alone and self.link.dialect.one_writer:
                 transaction.lock()
-            transaction.now = self.now()
             transaction.read(keys)
         except BaseException:
             transaction.end()
@@ -100,18 +105,23 @@ class SqlTransaction:
         return found
 
     def read(self, keys: Collection[Key]) -> None:
+        """Read these documents, and the time with the first of them."""
         wanted = [*dict.fromkeys(keys)]
-        for start in range(0, len(wanted), TOGETHER):
-            self._read_together(wanted[start : start + TOGETHER])
+        for start in range(0, len(wanted), TOGETHER) or (0,):
+            self._read_together(wanted[start : start + TOGETHER], with_time=start == 0)
 
-    def _read_together(self, keys: Sequence[Key]) -> None:
-        wanted = " OR ".join(["(pk = ? AND sk = ?)"] * len(keys))
+    def _read_together(self, keys: Sequence[Key], *, with_time: bool = False) -> None:
+        wanted = " OR ".join(["(pk = ? AND sk = ?)"] * len(keys)) or "pk IS NULL"
         values = [part for key in keys for part in _stored(key)]
         sql = f"SELECT pk, sk, version, body FROM {{table}} WHERE {wanted}"  # noqa: S608 - no value is in it
-        found = {
-            (partition, item): (version, body)
-            for partition, item, version, body in self._rows(sql, *values)
-        }
+        asks = with_time and self._documents.asks_for_time
+        if asks:
+            clock = self._documents.link.dialect.clock
+            sql = f"SELECT NULL, NULL, {clock}, NULL UNION ALL {sql}"
+        rows = self._rows(sql, *values) if keys or asks else []
+        found = {(partition, item): (version, body) for partition, item, version, body in rows}
+        if with_time:
+            self.now = found.pop((None, None))[0] if asks else self._documents.now()
         for key in keys:
             self._read[key] = found.get(_stored(key))
 
@@ -178,8 +188,9 @@ class SqlTransaction:
 
 
 DELETE = "DELETE FROM {table} WHERE pk = ? AND sk = ? AND version = ?"
-INSERT = "INSERT INTO {table} (pk, sk, version, due, expires, body) VALUES (?, ?, ?, ?, ?, ?) "
-INSERT_NEW = INSERT + "{or_ignore}"
+_VALUES = "INTO {table} (pk, sk, version, due, expires, body) VALUES (?, ?, ?, ?, ?, ?) "
+INSERT = "INSERT " + _VALUES
+INSERT_NEW = "{insert_or_ignore} " + _VALUES
 UPDATE = (
     "UPDATE {table} SET version = ?, due = ?, expires = ?, body = ?"
     " WHERE pk = ? AND sk = ? AND version = ?"

@@ -82,6 +82,8 @@ class Link:
 
     def _raise_translated(self, error: BaseException) -> None:
         if isinstance(error, self.dialect.errors):
+            if self.dialect.is_lost(error):
+                self.close()  # the others are connected to the same lost server
             raise self.dialect.translated(error) from error
 
     def _forget_parent(self) -> None:

@@ -15,9 +15,10 @@ from ..engine.codec import decode_store
 from ..engine.epoch import Epoch
 from ..one_by_one import one_by_one
 from ..options import DEFAULTS, StoreOptions
-from .dialects import MAKE_TABLE
+from .dialects import MAKE_TABLE, Kept
 from .documents import SqlDocuments
 from .link import Link
+from .mysql import Denied
 from .schema import Table, install, installed
 
 if TYPE_CHECKING:
@@ -47,37 +48,47 @@ class SqlStore(DocumentStore):
         super().__init__(self._sql, options)
 
     def check(self, *, parks: bool = False) -> list[str]:
-        del parks  # a message is on the disk before its broker forgets it
-        if not installed(self._link, self._table):
-            raise ConfigurationError(self._lacks())
-        epoch = self._epoch()
+        try:
+            if not installed(self._link, self._table):
+                raise ConfigurationError(self._lacks())
+        except Denied as error:
+            raise error.as_mistake(self._origin) from error
+        epoch, kept = self._epoch(), self._kept_by()
         warnings = [self._dialect.scope] if self._dialect.scope else []
+        if parks and kept.safety < Safety.COMMITTED:
+            warnings.append(
+                f"Parked tasks lie in {kept.server}, and {kept.why}: a crash may lose the last ones."
+            )
         in_force = (epoch.lease, epoch.take_up) if epoch.lease else None
         return warnings + format_warnings(epoch.format) + self._durations.examine(in_force)
+
+    def _kept_by(self) -> Kept:
+        with self._link.connection() as connection:
+            return self._dialect.kept(connection)
 
     def _lacks(self) -> str:
         return f"{self._origin} has no table {self._table.name!r} for semaphores: {MAKE_TABLE}."
 
     def about(self) -> StoreFacts:
         has_table = bool(installed(self._link, self._table))
-        epoch = self._epoch() if has_table else None
+        epoch, kept = self._epoch() if has_table else None, self._kept_by()
         return StoreFacts(
-            server=self._dialect.server,
+            server=kept.server,
             address=f"{self._dialect.place}, table {self._table.name}",
             format=epoch.format if epoch and epoch.lease else None,
             lease=seconds(epoch.lease) if epoch and epoch.lease else None,
             tables=int(has_table),
             role="primary",
-            durability=self._dialect.durability,
+            durability=kept.why,
         )
 
     def durability(self, most: int) -> Durability:
         sql = "SELECT count(*) FROM (SELECT 1 FROM {table} WHERE pk >= ? AND pk < ? LIMIT ?) AS parked"
         # "$" is the character after "#", which ends the kind of a document.
         ((parked,),) = self._sql.rows(sql, f"{PAYLOAD}#", f"{PAYLOAD}$", most)
-        place = f"{self._dialect.server} at {self._dialect.place}"
-        why = "it commits them to its disk"
-        return Durability(place, Safety.COMMITTED, why, parked=int(parked))
+        kept = self._kept_by()
+        place = f"{kept.server} at {self._dialect.place}"
+        return Durability(place, kept.safety, kept.why, parked=int(parked))
 
     def _epoch(self) -> Epoch:
         body = self._sql.begin([Key(STORE)]).get(Key(STORE))

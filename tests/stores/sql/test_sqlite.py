@@ -21,7 +21,7 @@ from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavaila
 from celery_semaphore.stores.documents import state
 from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall
 from celery_semaphore.stores.options import StoreOptions
-from celery_semaphore.stores.sql.dialects import Sqlite
+from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.stores.conftest import claim, park, permit_of, refusal_of
 from tests.support.process import wait_until

@@ -1,0 +1,3 @@
+"""Placeholder."""
+
+EACH_DOCUMENT = ("test_any_holder",)
