@@ -134,28 +134,28 @@ def store(path: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.fixture(params=["valkey", pytest.param("rabbitmq_url", marks=pytest.mark.variants)])
+def broker(request: pytest.FixtureRequest) -> str:
+    found = request.getfixturevalue(request.param)
+    return str(getattr(found, "url", found))
+
+
+@pytest.fixture(params=["requeue", "park"])
+def work(request: pytest.FixtureRequest, env: dict[str, str], broker: str) -> dict[str, str]:
+    return env | {"BROKER": broker, "POLICY": request.param}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["requeue", "park"])
-@pytest.mark.parametrize("broker", ["valkey", pytest.param("rabbitmq", marks=pytest.mark.variants)])
 def test_workers_keep_the_limit(
-    broker: str,
-    policy: str,
-    env: dict[str, str],
-    store: Store,
-    counter: Counter,
-    start_worker: StartWorker,
-    request: pytest.FixtureRequest,
+    work: dict[str, str], store: Store, counter: Counter, start_worker: StartWorker
 ) -> None:
     """Two workers of one host, and no server but the broker."""
     from celery import Celery
 
-    name = "rabbitmq_url" if broker == "rabbitmq" else broker
-    found = request.getfixturevalue(name)
-    env |= {"BROKER": getattr(found, "url", found), "POLICY": policy}
-    manage(env, *MIGRATE)
-    client = Celery("client", broker=env["BROKER"])
+    manage(work, *MIGRATE)
+    client = Celery("client", broker=work["BROKER"])
     for _ in range(2):
-        start_worker("tests.django.counted", concurrency=4, env=env)
+        start_worker("tests.django.counted", concurrency=4, env=work)
     for _ in range(40):
         client.send_task("visit", [0.05])
     wait_until(lambda: counter.stats("visits")["completed"] == 40, 60, "all have run")

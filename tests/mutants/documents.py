@@ -122,14 +122,6 @@ MUTANTS = (
         "pass",
         *SQLITE,
     ),
-    documents(
-        "a restored store is as it was",
-        "what was released since is held again, and nobody waits for its end",
-        "store",
-        "engine.state.epoch.restarted = True",
-        "pass",
-        *SQLITE,
-    ),
     codec(
         "zero is as good as nothing",
         "a permit that was held for no time has no mean",

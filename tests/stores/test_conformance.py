@@ -17,8 +17,8 @@ from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_
 from celery_semaphore.stores.postgresql.url import parameters_from_url
 from celery_semaphore.stores.redis import RedisStore, from_url, scripts
 from celery_semaphore.stores.redis.backoff import Backoff
-from celery_semaphore.stores.sql.documents import INSERT_NEW
 from celery_semaphore.stores.sql.dialects import Dialect
+from celery_semaphore.stores.sql.documents import INSERT_NEW
 from celery_semaphore.stores.sql.mysql import Mysql
 from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore

@@ -49,7 +49,11 @@ class MariaServer(Server):
             "pid-file": self.directory / "pid",
         }
         given = [f"--{name}={value}" for name, value in options.items()]
-        own = ["--no-defaults", "--skip-grant-tables", *(["--user=root"] if not os.getuid() else [])]
+        own = [
+            "--no-defaults",
+            "--skip-grant-tables",
+            *(["--user=root"] if not os.getuid() else []),
+        ]
         self.process = Process(self.name, [str(binary), *own, *given])
         self.process.start()
         self.process.wait_until(self._answers, 60, "MariaDB answers")

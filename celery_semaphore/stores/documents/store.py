@@ -202,15 +202,6 @@ class DocumentStore(EngineStore):
             outgoing |= self._made(partial(_looked_at, name=name), [name], anew=[name])
         return outgoing
 
-    def begin_epoch(self) -> None:
-        """Begin a new epoch with the next call: the documents were restored, so the last ones are lost."""
-
-        def begun(engine: Engine, _: LoadedState) -> None:
-            engine.enter()
-            engine.state.epoch.restarted = True
-
-        self._made(begun)
-
     # -- attempts
 
     def _call(self, made: Callable[[Engine], T], concerned: Iterable[str] = ()) -> T:

@@ -296,12 +296,3 @@ class TestProcesses:
 
 def is_stopped(pid: int | None) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
-def test_a_restored_file_begins_an_epoch(store: SqlStore) -> None:
-    permit = permit_of(store.acquire(claim(), "a"))
-    store.begin_epoch()
-    assert refusal_of(store.acquire(claim(2), "b")).reason is Reason.RECOVERING
-    store.renew([permit])
-    assert store.epoch
-    assert store.epoch > permit.epoch
