@@ -61,6 +61,18 @@ if "POSTGRES_PORT" in os.environ:
         DATABASES["permits"]["OPTIONS"]["assume_role"] = os.environ["ROLE"]
     if django.VERSION >= (5, 1):
         DATABASES["permits"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 1, "timeout": 1}
+if "MARIA_PORT" in os.environ:
+    import pymysql
+
+    pymysql.install_as_MySQLdb()
+    DATABASES["maria"] = {
+        "ENGINE": "django.db.backends.mysql",
+        "NAME": os.environ["MARIA_NAME"],
+        "USER": "root",
+        "HOST": "127.0.0.1",
+        "PORT": os.environ["MARIA_PORT"],
+        "OPTIONS": {"charset": "utf8mb4"},
+    }
 if "NEIGHBOURS" in os.environ:
     INSTALLED_APPS += ["django_celery_results", "django_celery_beat"]
     permits = DATABASES.pop("permits")

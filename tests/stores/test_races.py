@@ -17,6 +17,7 @@ import pytest
 from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter, CounterServer
+from tests.support.mariadb import MariaServer
 from tests.support.process import wait_until
 from tests.support.sqlite import SCHEME, new_file, opened, sqlite_store
 
@@ -143,6 +144,14 @@ def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -
             process.kill()
 
 
+@pytest.fixture
+def mariadb(mariadb_server: MariaServer) -> SimpleNamespace:
+    parameters = mariadb_server.new_database()
+    mariadb_server.store(parameters, lease=LEASE).close()
+    where = "mysql://{user}@{host}:{port}/{database}".format(**parameters)
+    return SimpleNamespace(url=where)
+
+
 OTHER_VERSIONS = [pytest.param(each, marks=pytest.mark.variants) for each in ("redis", "postgres")]
 
 
@@ -153,7 +162,7 @@ def sqlite(tmp_path: Path) -> SimpleNamespace:
     return SimpleNamespace(url=f"{SCHEME}{path}")
 
 
-@pytest.fixture(params=["valkey", "embedded_postgres", "sqlite", *OTHER_VERSIONS])
+@pytest.fixture(params=["valkey", "embedded_postgres", "sqlite", "mariadb", *OTHER_VERSIONS])
 def url(request: pytest.FixtureRequest) -> str:
     found: str = request.getfixturevalue(request.param).url
     return found

@@ -5,10 +5,14 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import pymysql
 
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.sql.mysql import Mysql
 from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore
 
@@ -31,7 +35,11 @@ def sqlite_store(path: Path | str, **options: Any) -> SqlStore:
 
 
 def opened(url: str, options: StoreOptions) -> Store:
-    """Open a store by its URL; tests have one for a file, too."""
-    if not url.startswith(SCHEME):
-        return store_from_url(url, options)
-    return SqlStore(Sqlite({"database": url.removeprefix(SCHEME)}), options)
+    """Open a store by its URL; tests have one for a file and for MariaDB, too."""
+    if url.startswith(SCHEME):
+        return SqlStore(Sqlite({"database": url.removeprefix(SCHEME)}), options)
+    if url.startswith("mysql://"):
+        found = urlsplit(url)
+        own = {"host": found.hostname, "port": found.port, "user": found.username}
+        return SqlStore(Mysql(pymysql, own | {"database": found.path[1:]}), options)
+    return store_from_url(url, options)

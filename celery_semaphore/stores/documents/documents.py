@@ -105,11 +105,13 @@ class Transaction(Protocol):
 class Documents(Protocol):
     """A server that keeps documents."""
 
-    def begin(self, keys: Collection[Key], *, alone: bool = False) -> Transaction:
+    def begin(
+        self, keys: Collection[Key], *, alone: bool = False, parks: bool = False
+    ) -> Transaction:
         """Read these documents, at one instant and in one round trip, as new as they are.
 
-        If it is to be ``alone``, no other client writes until it ends, where the server can do that: the call has
-        lost against others several times. It must not keep a message.
+        If it is to be ``alone``, no other client writes at least the resources among these until it ends, where the
+        server can do that: the call has lost against others several times. One that ``parks`` keeps a message.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
@@ -48,6 +48,16 @@ NO_LINE = (
 )
 _IN_LINE = frozenset({Reason.SATURATED, Reason.PAUSED, Reason.UNSATISFIABLE, Reason.RECOVERING})
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class _How:
+    """How the attempts of a call are made."""
+
+    concerned: Collection[str]  # the resources that it will look at
+    due: Collection[str] = ()  # those that it shall reap
+    anew: Collection[str] = ()  # those that it writes even if it changes nothing
+    parks: bool = False
 
 
 class DocumentStore(EngineStore):
@@ -100,7 +110,7 @@ class DocumentStore(EngineStore):
                 ticket, claims, reference, name=name, ends_in=ends_in, broker=broker
             )
 
-        return self._made(attached, named(claims), alone=False)
+        return self._made(attached, named(claims), parks=True)
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         """Take the messages of each resource by themselves; one that is busy is left to the next reap."""
@@ -130,7 +140,10 @@ class DocumentStore(EngineStore):
         while left:
             for names, some in [*left.items()]:
                 with suppress(Busy):
-                    found |= self._attempt(partial(_renewed, permits=some), names)
+                    alone = attempts.made >= ALONE_AFTER
+                    found |= self._attempt(
+                        partial(_renewed, permits=some), _How(names), alone=alone
+                    )
                     del left[names]
             if left and not self._may_go_on(attempts, found):
                 break
@@ -215,54 +228,45 @@ class DocumentStore(EngineStore):
         due: Collection[str] = (),
         anew: Collection[str] = (),
         timeout: float | None = None,
-        alone: bool = True,
+        parks: bool = False,
     ) -> T:
-        """Make a call until an attempt is kept, after several ones in vain without others if it may be ``alone``."""
-        attempts, names = Attempts(timeout or self._timeout), [*concerned]
+        """Make a call until an attempt is kept; after several ones in vain, while others do not write."""
+        attempts = Attempts(timeout or self._timeout)
+        how = _How([*concerned], due, anew, parks=parks)
         while True:
             try:
-                return self._attempt(
-                    made, names, due, anew, alone=alone and attempts.made >= ALONE_AFTER
-                )
+                return self._attempt(made, how, alone=attempts.made >= ALONE_AFTER)
             except Busy as error:
                 attempts.wait(str(error))
 
-    def _attempt(
-        self,
-        made: Made[T],
-        concerned: Iterable[str],
-        due: Collection[str] = (),
-        anew: Collection[str] = (),
-        *,
-        alone: bool = False,
-    ) -> T:
+    def _attempt(self, made: Made[T], how: _How, *, alone: bool) -> T:
         """Make a call on what is there now, and save what it changed; raise ``Busy`` if that was changed meanwhile.
 
         All is read anew: what an earlier attempt or call has read may have changed, and is not compared if this one
         does not write it.
         """
-        keys = [Key(STORE), *(Key(RESOURCE, name) for name in concerned)]
-        transaction = self._documents.begin(keys, alone=alone)
+        keys = [Key(STORE), *(Key(RESOURCE, name) for name in how.concerned)]
+        transaction = self._documents.begin(keys, alone=alone, parks=how.parks)
         try:
-            return self._kept(transaction, made, LoadedState(transaction, due, anew))
+            return self._kept(transaction, made, LoadedState(transaction, how.due, how.anew))
         finally:
             transaction.end()
 
     def _kept(self, transaction: Transaction, made: Made[T], loaded: LoadedState) -> T:
         engine = Engine(loaded.state, transaction.now, self.epoch, self._durations.in_force)
-        answer: T | OtherClaims
+        other_claims: OtherClaims | None = None
         try:
             answer = made(engine, loaded)
-        except (
-            OtherClaims
-        ) as error:  # what the call noted before is kept, such as the limits that it declares
-            answer = error
+        except OtherClaims as error:
+            other_claims = (
+                error  # what the call noted before is kept, such as limits that it declares
+            )
         changes, marks = loaded.changes()
         if (changes or marks) and not transaction.commit(changes, marks):
             raise Busy(CHANGED)
         self._learn(engine)
-        if isinstance(answer, OtherClaims):
-            raise answer
+        if other_claims:
+            raise other_claims
         return answer
 
     def _learn(self, engine: Engine) -> None:

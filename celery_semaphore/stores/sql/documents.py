@@ -42,12 +42,14 @@ class SqlDocuments:
         """Return the time of the store where this process knows it."""
         return microseconds((self._now or time.time)())
 
-    def begin(self, keys: Collection[Key], *, alone: bool = False) -> SqlTransaction:
-        """Begin an attempt; only in a database with one writer it can be alone, which is all that such a one can do."""
+    def begin(
+        self, keys: Collection[Key], *, alone: bool = False, parks: bool = False
+    ) -> SqlTransaction:
+        """Begin an attempt; one that is alone locks the database if that has one writer, or else these resources."""
         transaction = SqlTransaction(self)
         try:
-            if alone and self.link.dialect.one_writer:
-                transaction.lock()
+            if alone:
+                transaction.lock([key for key in keys if key.kind == RESOURCE], parks=parks)
             transaction.read(keys)
         except BaseException:
             transaction.end()
@@ -80,16 +82,19 @@ class SqlTransaction:
         self._locked: Any = None  # the connection of one that is alone
         self._lock = ExitStack()
 
-    def lock(self) -> None:
-        """Keep all others from writing."""
-        documents = self._documents
+    def lock(self, resources: Sequence[Key], *, parks: bool) -> None:
+        """Keep all others from writing, or from writing these resources, as far as they are there."""
+        documents, dialect = self._documents, self._documents.link.dialect
         self._lock.enter_context(documents.link.writing())
         connection = self._lock.enter_context(documents.link.connection())
-        dialect = documents.link.dialect
         with documents.link.translated():
-            dialect.prepare(connection, keeps_message=False)  # it cannot be changed later
+            dialect.prepare(connection, keeps_message=parks)  # it cannot be changed later
             documents.table.execute(connection, dialect.begin)
         self._locked = connection
+        if resources and not dialect.one_writer:
+            wanted, values = _any_of(resources)
+            sql = f"SELECT pk FROM {{table}} WHERE {wanted} ORDER BY pk, sk FOR UPDATE"  # noqa: S608 - as below
+            self._rows(sql, *values)
 
     def end(self) -> None:
         connection, self._locked = self._locked, None
@@ -111,8 +116,7 @@ class SqlTransaction:
             self._read_together(wanted[start : start + TOGETHER], with_time=start == 0)
 
     def _read_together(self, keys: Sequence[Key], *, with_time: bool = False) -> None:
-        wanted = " OR ".join(["(pk = ? AND sk = ?)"] * len(keys)) or "pk IS NULL"
-        values = [part for key in keys for part in _stored(key)]
+        wanted, values = _any_of(keys)
         sql = f"SELECT pk, sk, version, body FROM {{table}} WHERE {wanted}"  # noqa: S608 - no value is in it
         asks = with_time and self._documents.asks_for_time
         if asks:
@@ -195,6 +199,12 @@ UPDATE = (
     "UPDATE {table} SET version = ?, due = ?, expires = ?, body = ?"
     " WHERE pk = ? AND sk = ? AND version = ?"
 )
+
+
+def _any_of(keys: Sequence[Key]) -> tuple[str, list[str]]:
+    """Return the condition that a row is one of these, and its values."""
+    wanted = " OR ".join(["(pk = ? AND sk = ?)"] * len(keys)) or "pk IS NULL"
+    return wanted, [part for key in keys for part in _stored(key)]
 
 
 def _mark(key: Key, document: Document | None) -> tuple[str, Row]:

@@ -12,9 +12,10 @@ from .dialects import MAKE_TABLE, Kept, NoTable, filled
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LOCK_TIMEOUT_S = (
-    1  # for the lock of another transaction, which is short; the shortest that a server takes
-)
+# Seconds for the lock of another transaction, which is short; the shortest that a server takes.
+LOCK_TIMEOUT_S = 1
+# After so many seconds the server closes a connection without a call: that of a host that is gone may have locks.
+IDLE_TIMEOUT_S = 20
 _LOCKED = frozenset({1205, 1213})  # a lock for too long, a deadlock
 _LOST = frozenset(
     {2006, 2013, 2055, 4031}
@@ -26,6 +27,7 @@ _TOO_LARGE = frozenset({1153})
 # A connection begins with these: its own names for the day, and no lock of a row that is not there.
 _SESSION = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    f"SET SESSION wait_timeout = {IDLE_TIMEOUT_S}",
     f"SET SESSION innodb_lock_wait_timeout = {LOCK_TIMEOUT_S}",
 )
 

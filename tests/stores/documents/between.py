@@ -28,9 +28,9 @@ class Between:
         self.attempts = 0
         self.commits: list[tuple[Changes, Changes]] = []
 
-    def begin(self, keys: Collection[Key], *, alone: bool = False) -> HeldTransaction:
+    def begin(self, keys: Collection[Key], **how: bool) -> HeldTransaction:
         self.attempts += 1
-        return HeldTransaction(self, self._documents.begin(keys, alone=alone))
+        return HeldTransaction(self, self._documents.begin(keys, **how))
 
     def sweep(self, now: int, limit: int) -> list[str]:
         return self._documents.sweep(now, limit)

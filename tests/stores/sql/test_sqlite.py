@@ -242,8 +242,8 @@ class TestProcesses:
             mine = sqlite_store(path)
             begin = mine._documents.begin
 
-            def begin_and_stop(keys: object, *, alone: bool) -> object:
-                assert not alone
+            def begin_and_stop(keys: object, **how: bool) -> object:
+                assert not how["alone"]
                 transaction = begin(keys)  # type: ignore[arg-type]
                 mine._documents.begin = begin  # type: ignore[method-assign]
                 ready.set()
