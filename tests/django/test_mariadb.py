@@ -41,6 +41,7 @@ print(json.dumps([within, others.snapshot("api").occupied]))
 """
 
 
+@pytest.mark.variants
 def test_a_permit_is_no_part_of_the_users_transaction(env: dict[str, str]) -> None:
     refused = manage(env, "check", "--deploy", "--tag", "celery_semaphore", ok=False)
     assert "DATABASES['maria'] has no table 'celery_semaphore_document'" in refused

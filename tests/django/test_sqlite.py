@@ -68,6 +68,7 @@ def test_install_makes_the_table_and_migrate_may_find_it_there(
     assert "tables      version 1" in said
 
 
+@pytest.mark.variants
 def test_what_sqlmigrate_shows_makes_the_table(path: Path, env: dict[str, str]) -> None:
     sql = manage(env, "sqlmigrate", "celery_semaphore", "0002")
     with closing(sqlite3.connect(path)) as connection:
@@ -75,6 +76,7 @@ def test_what_sqlmigrate_shows_makes_the_table(path: Path, env: dict[str, str]) 
     assert tables(path) == 1
 
 
+@pytest.mark.variants
 def test_nothing_is_made_where_permits_are_kept_elsewhere(path: Path, env: dict[str, str]) -> None:
     manage(env | {"STORE": "redis://localhost"}, *MIGRATE, "--skip-checks")
     assert tables(path) == 0
@@ -119,6 +121,7 @@ class Shop(TransactionTestCase):
 """
 
 
+@pytest.mark.variants
 def test_the_projects_own_tests_use_their_database(
     path: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -134,7 +137,7 @@ def store(path: Path) -> Iterator[Store]:
         yield store
 
 
-@pytest.fixture(params=["valkey", pytest.param("rabbitmq_url", marks=pytest.mark.variants)])
+@pytest.fixture(params=["valkey", "rabbitmq_url"])
 def broker(request: pytest.FixtureRequest) -> str:
     found = request.getfixturevalue(request.param)
     return str(getattr(found, "url", found))
@@ -146,6 +149,7 @@ def work(request: pytest.FixtureRequest, env: dict[str, str], broker: str) -> di
 
 
 @pytest.mark.slow
+@pytest.mark.variants
 def test_workers_keep_the_limit(
     work: dict[str, str], store: Store, counter: Counter, start_worker: StartWorker
 ) -> None:

@@ -4,7 +4,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import RawValue
@@ -145,14 +145,18 @@ def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -
 
 
 @pytest.fixture
-def mariadb(mariadb_server: MariaServer) -> SimpleNamespace:
+def mariadb(mariadb_server: MariaServer) -> Iterator[SimpleNamespace]:
     parameters = mariadb_server.new_database()
     mariadb_server.store(parameters, lease=LEASE).close()
     where = "mysql://{user}@{host}:{port}/{database}".format(**parameters)
-    return SimpleNamespace(url=where)
+    with mariadb_server.without_flushes():
+        yield SimpleNamespace(url=where)
 
 
-OTHER_VERSIONS = [pytest.param(each, marks=pytest.mark.variants) for each in ("redis", "postgres")]
+OTHER_VERSIONS = [
+    pytest.param(each, marks=pytest.mark.variants)
+    for each in ("redis", "postgres", "sqlite", "mariadb")
+]
 
 
 @pytest.fixture
@@ -162,7 +166,7 @@ def sqlite(tmp_path: Path) -> SimpleNamespace:
     return SimpleNamespace(url=f"{SCHEME}{path}")
 
 
-@pytest.fixture(params=["valkey", "embedded_postgres", "sqlite", "mariadb", *OTHER_VERSIONS])
+@pytest.fixture(params=["valkey", "embedded_postgres", *OTHER_VERSIONS])
 def url(request: pytest.FixtureRequest) -> str:
     found: str = request.getfixturevalue(request.param).url
     return found

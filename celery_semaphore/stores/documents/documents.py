@@ -105,6 +105,8 @@ class Transaction(Protocol):
 class Documents(Protocol):
     """A server that keeps documents."""
 
+    alone_after: int  # attempts of one call: at a hot document some callers would lose for seconds
+
     def begin(
         self, keys: Collection[Key], *, alone: bool = False, parks: bool = False
     ) -> Transaction:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Made: TypeAlias = "Callable[[Engine, LoadedState], T]"
 
-ALONE_AFTER = 4  # attempts of a call; a hot document would make some callers wait for seconds
 CHANGED = "another client changed the same documents each time"
 NO_LINE = (
     "%d tasks wait in the line of %s, the longest that this store keeps: a further one has no place, and comes back"
@@ -140,7 +139,7 @@ class DocumentStore(EngineStore):
         while left:
             for names, some in [*left.items()]:
                 with suppress(Busy):
-                    alone = attempts.made >= ALONE_AFTER
+                    alone = attempts.made >= self._documents.alone_after
                     found |= self._attempt(
                         partial(_renewed, permits=some), _How(names), alone=alone
                     )
@@ -235,7 +234,7 @@ class DocumentStore(EngineStore):
         how = _How([*concerned], due, anew, parks=parks)
         while True:
             try:
-                return self._attempt(made, how, alone=attempts.made >= ALONE_AFTER)
+                return self._attempt(made, how, alone=attempts.made >= self._documents.alone_after)
             except Busy as error:
                 attempts.wait(str(error))
 

@@ -32,6 +32,7 @@ class SqlDocuments:
     def __init__(self, link: Link, table: Table, now: Callable[[], float] | None) -> None:
         self.link, self.table = link, table
         self._now = now
+        self.alone_after = link.dialect.alone_after
 
     @property
     def asks_for_time(self) -> bool:

@@ -20,6 +20,7 @@ class Between:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
+        self.alone_after = documents.alone_after
         self.before_commit: list[Step] = []
         self.after_commit: list[Step] = []
         self.lost_answers = 0

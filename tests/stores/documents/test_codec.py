@@ -91,7 +91,7 @@ messages = st.builds(
 
 
 @given(resources)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_resource(at: Resource) -> None:
     body = encode_resource(at, WaitTexts())
     found, texts = decode_resource("api", body)

@@ -78,14 +78,10 @@ def test_a_server_that_does_not_flush_says_so(
     mariadb_server: MariaServer, parameters: Parameters, store: SqlStore
 ) -> None:
     assert store.durability(1).safety is Safety.COMMITTED
-    with closing(mariadb_server.connect()) as connection:
-        connection.cursor().execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-        try:
-            assert store.durability(1).safety is Safety.LOGGED
-            [said] = store.check(parks=True)
-            assert "innodb_flush_log_at_trx_commit is 2" in said
-        finally:
-            connection.cursor().execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+    with mariadb_server.without_flushes():
+        assert store.durability(1).safety is Safety.LOGGED
+        [said] = store.check(parks=True)
+        assert "innodb_flush_log_at_trx_commit is 2" in said
 
 
 def test_the_clock_is_the_servers(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
