@@ -15,11 +15,11 @@ MUTANTS = (
         "R1: what was read need not be read again",
         "a session that sleeps by now was awake when the first attempt read it",
         "store",
-        "transaction = self._documents.begin(keys)",
-        """transaction = self._documents.begin(keys)
-        if hasattr(self, "_last"):
-            transaction._read |= {k: v for k, v in self._last.items() if k.kind == "s"}
-        self._last = transaction._read""",
+        "return self._kept(transaction, made, LoadedState(transaction, how.due, how.anew))",
+        """last = getattr(self, "_last", {})
+            transaction._read |= {k: v for k, v in last.items() if k.kind == "s"}
+            self._last = transaction._read
+            return self._kept(transaction, made, LoadedState(transaction, how.due, how.anew))""",
     ),
     documents(
         "R3: the store's document changes seldom",
@@ -135,6 +135,21 @@ MUTANTS = (
         "codec",
         "found = self._of.get(id(wait))",
         "found = next((each for each in self._of.values() if each[0].nonce == wait.nonce), None)",
+    ),
+    documents(
+        "a call may lose for ever",
+        "at a hot document some callers fail for seconds",
+        "store",
+        "return self._attempt(made, how, alone=attempts.made >= self._documents.alone_after)",
+        "return self._attempt(made, how, alone=False)",
+    ),
+    sql(
+        "a lock is the file's",
+        "MySQL has rows, and a call that locks none loses again",
+        "documents",
+        "if resources and not dialect.one_writer:",
+        "if False:",
+        "tests/stores/sql/test_mariadb.py",
     ),
     sql(
         "the row is there, so it is the one that was read",

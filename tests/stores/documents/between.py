@@ -27,10 +27,12 @@ class Between:
         self.refuses: Callable[[Changes], bool] = lambda _: False
         self.writes_until: int | None = None  # it cannot write all at once, and dies after so many
         self.attempts = 0
+        self.alone: list[bool] = []
         self.commits: list[tuple[Changes, Changes]] = []
 
     def begin(self, keys: Collection[Key], **how: bool) -> HeldTransaction:
         self.attempts += 1
+        self.alone.append(how["alone"])
         return HeldTransaction(self, self._documents.begin(keys, **how))
 
     def sweep(self, now: int, limit: int) -> list[str]:

@@ -200,3 +200,17 @@ class TestLostAnswers:
         permits = [permit_of(other.acquire(claim(3), holder)) for holder in "abc"]
         held.between.lost_answers = 2
         assert {*held.store.renew(permits).values()} == {Renewal.OK}
+
+
+def test_a_call_that_loses_each_time_is_made_without_others(held: Held, other: SqlStore) -> None:
+    """Without it another client changes the resource before each commit of the call, until its time is over."""
+    other.acquire(claim(9), "z")
+    held.between.alone_after = 3
+
+    def change() -> None:
+        if held.between.attempts <= 3:
+            other.release(f"h{held.between.attempts}", claim(9))
+
+    held.between.before_commit = [change] * 3
+    permit_of(held.store.acquire(claim(9), "a"))
+    assert held.between.alone == [False, False, False, True]

@@ -16,6 +16,7 @@ import pytest
 
 from celery_semaphore.core.durability import Safety
 from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavailable
+from celery_semaphore.stores.documents.documents import Document, Key
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.sql.mysql import Mysql
 from celery_semaphore.stores.sql.store import SqlStore
@@ -194,3 +195,20 @@ def test_two_resources_in_either_order_do_not_block_each_other(
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_a_call_that_is_alone_keeps_others_from_its_resource_only(store: SqlStore) -> None:
+    for name in ("api", "disk"):
+        permit_of(store.acquire(claim(9, of=name), "a"))
+    key = Key("r", "api")
+    alone = store._sql.begin([key], alone=True)
+    try:
+        permit_of(store.acquire(claim(9, of="disk"), "b"))
+        with pytest.raises(StoreUnavailable):
+            store.acquire(claim(9), "b")
+        body = alone.get(key)
+        assert body
+        assert alone.commit({key: Document(body)}, {})
+    finally:
+        alone.end()
+    permit_of(store.acquire(claim(9), "c"))
