@@ -134,6 +134,8 @@ class Acquisition:
             elif self.state.has_place(self.wanted, at.name, self.ticket.nonce):  # else S0
                 kept = self.ticket
                 self._stand(claim, self.wait, retry)
+            elif self.wait.kind is Kind.BLOCK:  # it is told of no grant
+                retry = int(min(left, self._delay(claim, reason, position, DEFAULT_WAIT)))
         if not (wait.kind is Kind.BLOCK and reason is Reason.SATURATED):  # else it only asks again
             self._end_kept_room()
         if kept or reason is Reason.RECOVERING:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from celery_semaphore import Semaphore
 from celery_semaphore.core.durability import Safety
 from celery_semaphore.core.permit import Kind, Reason, Wait
 from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavailable
@@ -296,3 +297,18 @@ class TestProcesses:
 
 def is_stopped(pid: int | None) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_a_call_without_a_place_asks_again_by_itself(
+    path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a grant it would be told; without one it does not wait for its next question, a third of a lease later."""
+    monkeypatch.setattr(state, "LONGEST_LINE", 0)
+    held = permit_of(store.acquire(claim(), "a"))
+    with closing(sqlite_store(path)) as mine:
+        timer = threading.Timer(0.3, store.release, ("a", held.claims))
+        timer.start()
+        began = time.monotonic()
+        with Semaphore("api", limit=1, store=mine).permit(timeout=9):
+            assert time.monotonic() - began < 5
+        timer.join()
