@@ -1,4 +1,4 @@
-"""Memory, Redis and PostgreSQL give the same answers to the same calls."""
+"""Memory, Redis, PostgreSQL and SQLite give the same answers to the same calls."""
 
 import os
 import random

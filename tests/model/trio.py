@@ -1,4 +1,4 @@
-"""Three stores that are asked the same at the same moment, and must give the same answer."""
+"""Several stores that are asked the same at the same moment, and must give the same answer."""
 
 from __future__ import annotations
 
