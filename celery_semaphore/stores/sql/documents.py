@@ -90,8 +90,8 @@ class SqlTransaction:
         connection = self._lock.enter_context(documents.link.connection())
         with documents.link.translated():
             dialect.prepare(connection, keeps_message=parks)  # it cannot be changed later
+            self._locked = connection  # before it begins: after an interruption ``end`` rolls it back
             documents.table.execute(connection, dialect.begin)
-        self._locked = connection
         if resources and not dialect.one_writer:
             wanted, values = _any_of(resources)
             sql = f"SELECT pk FROM {{table}} WHERE {wanted} ORDER BY pk, sk FOR UPDATE"  # noqa: S608 - as below

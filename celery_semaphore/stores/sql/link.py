@@ -51,7 +51,7 @@ class Link:
     def connection(self) -> Iterator[Any]:
         """Lend a connection; errors of the driver are raised as errors of the store."""
         self._forget_parent()
-        with self._limit:
+        with self._limit.place():
             try:
                 connection = self._idle.pop() if self._idle else self._connect()
             except IndexError:  # another thread was faster
