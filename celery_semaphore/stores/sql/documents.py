@@ -90,7 +90,9 @@ class SqlTransaction:
         connection = self._lock.enter_context(documents.link.connection())
         with documents.link.translated():
             dialect.prepare(connection, keeps_message=parks)  # it cannot be changed later
-            self._locked = connection  # before it begins: after an interruption ``end`` rolls it back
+            self._locked = (
+                connection  # before it begins: after an interruption ``end`` rolls it back
+            )
             documents.table.execute(connection, dialect.begin)
         if resources and not dialect.one_writer:
             wanted, values = _any_of(resources)

@@ -86,7 +86,7 @@ class Mysql:
 
     def translated(self, error: Exception) -> Exception:
         number, said = self._number(error), str(error)
-        if number in _LOCKED or number in _LOST:
+        if number in _LOCKED or self.is_lost(error):
             return Busy(f"{self.place}: {said}")
         if number == _NO_TABLE:
             return NoTable(f"The store {self.place}: {said}; {MAKE_TABLE}", said)
@@ -97,7 +97,10 @@ class Mysql:
         return StoreFull(msg, said) if full else StoreUnavailable(msg, said)
 
     def is_lost(self, error: Exception) -> bool:
-        return self._number(error) in _LOST
+        closed = isinstance(
+            error, self._driver.InterfaceError
+        )  # by the driver, after such an error
+        return closed or self._number(error) in _LOST
 
     def _number(self, error: Exception) -> int:
         return error.args[0] if error.args and isinstance(error.args[0], int) else 0

@@ -212,3 +212,23 @@ def test_a_call_that_is_alone_keeps_others_from_its_resource_only(store: SqlStor
     finally:
         alone.end()
     permit_of(store.acquire(claim(9), "c"))
+
+
+def test_a_call_that_is_alone_and_loses_its_connection_is_made_again(
+    mariadb_server: MariaServer, store: SqlStore
+) -> None:
+    permit_of(store.acquire(claim(9), "a"))
+    store._documents.alone_after = 0
+    begin, cut = store._documents.begin, list[int]()
+
+    def begin_and_cut(keys: Any, **how: bool) -> Any:
+        transaction: Any = begin(keys, **how)
+        if not cut:
+            with closing(mariadb_server.connect()) as connection:
+                cut.append(connection.cursor().execute(f"KILL {transaction._locked.thread_id()}"))
+        return transaction
+
+    store._documents.begin = begin_and_cut  # type: ignore[method-assign]
+    permit_of(store.acquire(claim(9), "b"))
+    assert cut
+    assert store.snapshot("api").occupied == 2
