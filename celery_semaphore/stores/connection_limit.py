@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -64,3 +66,11 @@ class ConnectionLimit:
             )
             msg = f"The store was not called: {reason}"
             raise StoreUnavailable(msg, reason) from None
+
+    def places(self) -> list[Place]:
+        """Return all places, or those that became free in time; they are free again when nothing refers to them."""
+        ends, found = time.monotonic() + self._timeout, list[Place]()
+        with suppress(Empty):
+            while len(found) < self._most:
+                found.append(self.free.get(timeout=max(0.0, ends - time.monotonic())))
+        return found

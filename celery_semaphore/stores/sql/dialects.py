@@ -35,6 +35,9 @@ class Dialect(Protocol):
     scope: str  # which processes it can serve, if not all; else empty
     errors: type[Exception]  # the base of all that its driver raises
     one_writer: bool  # whether a transaction that writes keeps all others from writing
+    closes_before_fork: (
+        bool  # whether a child could not use the database if the parent had a connection open
+    )
     alone_after: int  # attempts in vain, after which a call locks before it reads
     clock: str  # an expression for its time in microseconds; empty: that of this host
     begin: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ..connection_limit import ConnectionLimit
 from ..non_reentrant_lock import NonReentrantLock
@@ -13,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from ..connection_limit import Place
     from .dialects import Dialect
 
 MAX_CONNECTIONS = 10  # of one process
 KEPT = 5  # idle connections at most
-# A child closes none of its parent's connections: it would close a file that has the parent's locks.
+# A child closes none of its parent's connections: the server would end the parent's session.
 _inherited: list[Any] = []
 
 
@@ -31,7 +34,11 @@ class Link:
         self, dialect: Dialect, timeout: float, *, keeps: Callable[[], bool] = lambda: True
     ) -> None:
         self.dialect, self.timeout, self._keeps = dialect, timeout, keeps
+        self._held: list[Place] = []  # while this process forks
         self._begin()
+        if dialect.closes_before_fork:
+            with _forking:
+                _closed_before_fork.add(self)
 
     def _begin(self) -> None:
         self._idle: list[Any] = []
@@ -83,7 +90,7 @@ class Link:
     def _raise_translated(self, error: BaseException) -> None:
         if isinstance(error, self.dialect.errors):
             if self.dialect.is_lost(error):
-                self.close()  # the others are connected to the same lost server
+                self._close_idle()  # the others are connected to the same lost server
             raise self.dialect.translated(error) from error
 
     def _forget_parent(self) -> None:
@@ -92,5 +99,46 @@ class Link:
             self._begin()
 
     def close(self) -> None:
+        """Close the idle connections, at no moment at which this process forks."""
+        self._forget_parent()
+        with self._limit.place():
+            self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+    def hold(self) -> None:
+        """Wait until no call is under way, keep new ones waiting, and close all connections."""
+        self._forget_parent()
+        self._held += self._limit.places()
+        self._close_idle()
+
+    def let_go(self) -> None:
+        self._forget_parent()
+        self._held.clear()
+
+
+# SQLite keeps the locks of a file in tables of the process, with mutexes. A child has copies of both: a mutex that a
+# thread of the parent had stays taken, and a lock that only the parent has on the file seems to be the child's. So
+# nothing of SQLite is in use when a process forks, as far as the links know.
+_forking = RLock()
+_closed_before_fork = WeakSet[Link]()
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for link in [*_closed_before_fork]:
+        link.hold()
+
+
+def _after_fork() -> None:
+    try:
+        for link in [*_closed_before_fork]:
+            link.let_go()
+    finally:
+        with suppress(RuntimeError):  # a signal handler has raised before it was taken
+            _forking.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -37,6 +37,7 @@ class Mysql:
 
     scope = ""
     one_writer = False
+    closes_before_fork = False
     alone_after = 1  # a commit that is in vain waits for the locks of others, too
     clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
     begin = "START TRANSACTION"

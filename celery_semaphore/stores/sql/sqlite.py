@@ -34,6 +34,7 @@ class Sqlite:
     )
     errors: type[Exception] = sqlite3.Error
     one_writer = True
+    closes_before_fork = True
     alone_after = 4
     clock = ""
     begin = "BEGIN IMMEDIATE"

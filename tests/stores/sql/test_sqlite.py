@@ -6,10 +6,12 @@ import logging
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -216,23 +218,86 @@ class TestLine:
         assert refusal_of(store.acquire(claim(), "c2", again)).ticket == tickets[1]
 
 
-def acquire_in_child(store: SqlStore, inherited: list[object]) -> None:
-    seen = refusal_of(store.acquire(claim(), "child")).occupied == 1
-    permit_of(store.acquire(claim(of="disk"), "child"))
-    os._exit(0 if seen and not [each for each in store._link._idle if each in inherited] else 1)
+def has_open(path: Path) -> bool:
+    """Return whether this process has the file open."""
+    found = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
+    return str(path) in [os.readlink(each) for each in found if each.is_symlink()]
+
+
+def exit_code_of_child(target: Callable[[], bool]) -> int | None:
+    child = FORK.Process(target=lambda: os._exit(0 if target() else 1))
+    child.start()
+    try:
+        child.join(30)
+        return child.exitcode
+    finally:
+        child.kill()
+        child.join()
 
 
 class TestProcesses:
-    def test_a_child_has_connections_of_its_own(self, store: SqlStore) -> None:
+    def test_a_child_has_no_connection_of_its_parent(self, path: Path, store: SqlStore) -> None:
         permit_of(store.acquire(claim(), "a"))
-        inherited = [*store._link._idle]
-        child = FORK.Process(target=acquire_in_child, args=(store, inherited))
-        with store._link.writing():  # held by a thread of the parent while it forks
-            child.start()
-            child.join(20)
-        assert child.exitcode == 0
-        assert store._link._idle == inherited
+        assert has_open(path)
+
+        def can_use_it() -> bool:
+            inherited = has_open(path)
+            seen = refusal_of(store.acquire(claim(), "child")).occupied == 1
+            permit_of(store.acquire(claim(of="disk"), "child"))
+            return seen and not inherited
+
+        with store._link.writing():  # held by the thread that forks
+            assert exit_code_of_child(can_use_it) == 0
         store.release("a", claim())
+
+    def test_a_process_that_forks_waits_for_its_calls(self, path: Path) -> None:
+        """Without it the child has what a thread of its parent had locked at that moment, and nothing unlocks it."""
+        begun, forking = threading.Event(), threading.Event()
+
+        def call() -> None:
+            with store._link.connection():
+                begun.set()
+                with suppress(TimeoutError):
+                    wait_until(lambda: not store._link._limit.free.qsize(), 10, "it forks")
+                    forking.set()
+
+        with closing(sqlite_store(path, timeout=20)) as store:
+            thread = threading.Thread(target=call)
+            thread.start()
+            assert begun.wait(20)
+            assert exit_code_of_child(lambda: not has_open(path)) == 0
+            thread.join()
+            assert forking.is_set()
+            permit_of(store.acquire(claim(), "a"))
+
+    def test_a_process_that_forks_waits_for_a_bounded_time(self, path: Path) -> None:
+        with closing(sqlite_store(path, timeout=0.2)) as store, store._link.connection():
+            assert exit_code_of_child(lambda: True) == 0
+            permit_of(store.acquire(claim(), "a"))
+
+    def test_a_child_keeps_the_log_that_its_parent_closes(self, tmp_path: Path) -> None:
+        """Without it the child has no lock, the next process deletes the log, and there are two permits of one."""
+        path, acquired, closed = new_file(tmp_path), FORK.Event(), FORK.Event()
+        with closing(sqlite_store(path)) as store:
+            permit_of(store.acquire(claim(of="disk"), "a"))
+
+            def acquire() -> None:
+                store.acquire(claim(of="disk"), "child")
+                acquired.set()
+                closed.wait(20)
+                permit_of(store.acquire(claim(), "child"))
+                os._exit(0)
+
+            child = FORK.Process(target=acquire)
+            child.start()
+            assert acquired.wait(20)
+            store.close()
+            script = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('PRAGMA user_version'); c.close()"
+            subprocess.run([sys.executable, "-S", "-c", script], check=True)
+            closed.set()
+            child.join(20)
+            assert child.exitcode == 0
+            assert refusal_of(store.acquire(claim(), "b")).occupied == 1
 
     def test_a_client_that_is_stopped_before_its_commit_keeps_nobody_waiting(
         self, path: Path, store: SqlStore
