@@ -5,8 +5,15 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import StoreUnavailable
+from .documents import Busy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 SHORTEST_S = 0.004  # the longest wait after the first attempt; it doubles with each
 LONGEST_S = 0.2
@@ -33,3 +40,13 @@ class Attempts:
             msg = f"{what}: {reason}"
             raise NotKept(msg, reason)
         time.sleep(pause)
+
+
+def repeated(call: Callable[[int], T], timeout: float) -> T:
+    """Make a call, with the number of attempts before, until the server is not busy; bound it by the timeout."""
+    attempts = Attempts(timeout)
+    while True:
+        try:
+            return call(attempts.made)
+        except Busy as error:
+            attempts.wait(str(error))

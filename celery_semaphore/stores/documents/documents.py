@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote
 
 from ...core.names import PLAIN
+from ...errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -64,7 +65,7 @@ class Document:
 Changes = dict[Key, Document | None]  # None: it is deleted
 
 
-class Busy(Exception):
+class Busy(StoreUnavailable):
     """The server cannot do this now, and the call is to be made again; the text is the reason."""
 
 

@@ -23,7 +23,7 @@ from ..engine.engine import Engine
 from ..engine.store import EngineStore, named
 from ..options import DEFAULTS, StoreOptions
 from ..processes import SEEN_FOR_S, ThisProcess, by_format
-from .attempts import Attempts, NotKept
+from .attempts import Attempts, NotKept, repeated
 from .documents import PROCESS, RESOURCE, STORE, Busy, Document, Key
 from .hints import payload_key
 from .state import LONGEST_LINE, LoadedState
@@ -170,7 +170,8 @@ class DocumentStore(EngineStore):
 
     def reap(self, limit: int = 100) -> Outgoing:
         """Reap each resource by itself; one that is busy stays due, and others end there what is overdue."""
-        due = self._documents.sweep(self._made(self._seen), limit)
+        now = self._made(self._seen)
+        due = repeated(lambda _: self._documents.sweep(now, limit), self._timeout)
         outgoing: Outgoing = frozenset()
         for name in due:
             with suppress(NotKept):
@@ -230,13 +231,11 @@ class DocumentStore(EngineStore):
         parks: bool = False,
     ) -> T:
         """Make a call until an attempt is kept; after several ones in vain, while others do not write."""
-        attempts = Attempts(timeout or self._timeout)
-        how = _How([*concerned], due, anew, parks=parks)
-        while True:
-            try:
-                return self._attempt(made, how, alone=attempts.made >= self._documents.alone_after)
-            except Busy as error:
-                attempts.wait(str(error))
+        how, alone_after = _How([*concerned], due, anew, parks=parks), self._documents.alone_after
+        return repeated(
+            lambda before: self._attempt(made, how, alone=before >= alone_after),
+            timeout or self._timeout,
+        )
 
     def _attempt(self, made: Made[T], how: _How, *, alone: bool) -> T:
         """Make a call on what is there now, and save what it changed; raise ``Busy`` if that was changed meanwhile.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...core.durability import Durability, Safety
 from ...core.facts import StoreFacts
 from ...core.formats import format_warnings
 from ...errors import ConfigurationError
+from ..documents.attempts import repeated
 from ..documents.documents import PAYLOAD, STORE, Key
 from ..documents.store import DocumentStore
 from ..encoding import seconds
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ...errors import SemaphoreError
     from .dialects import Dialect
 
+T = TypeVar("T")
+
 
 class SqlStore(DocumentStore):
     """Keeps permits in one table of a database. ``keeps`` returns whether connections stay open between calls."""
@@ -49,7 +52,7 @@ class SqlStore(DocumentStore):
 
     def check(self, *, parks: bool = False) -> list[str]:
         try:
-            if not installed(self._link, self._table):
+            if not self._again(lambda: installed(self._link, self._table)):
                 raise ConfigurationError(self._lacks())
         except Denied as error:
             raise error.as_mistake(self._origin) from error
@@ -62,15 +65,22 @@ class SqlStore(DocumentStore):
         in_force = (epoch.lease, epoch.take_up) if epoch.lease else None
         return warnings + format_warnings(epoch.format) + self._durations.examine(in_force)
 
+    def _again(self, call: Callable[[], T]) -> T:
+        """Make a call again while the database is busy, or its connection is lost."""
+        return repeated(lambda _: call(), self._timeout)
+
     def _kept_by(self) -> Kept:
-        with self._link.connection() as connection:
-            return self._dialect.kept(connection)
+        def kept() -> Kept:
+            with self._link.connection() as connection:
+                return self._dialect.kept(connection)
+
+        return self._again(kept)
 
     def _lacks(self) -> str:
         return f"{self._origin} has no table {self._table.name!r} for semaphores: {MAKE_TABLE}."
 
     def about(self) -> StoreFacts:
-        has_table = bool(installed(self._link, self._table))
+        has_table = bool(self._again(lambda: installed(self._link, self._table)))
         epoch, kept = self._epoch() if has_table else None, self._kept_by()
         return StoreFacts(
             server=kept.server,
@@ -85,13 +95,13 @@ class SqlStore(DocumentStore):
     def durability(self, most: int) -> Durability:
         sql = "SELECT count(*) FROM (SELECT 1 FROM {table} WHERE pk >= ? AND pk < ? LIMIT ?) AS parked"
         # "$" is the character after "#", which ends the kind of a document.
-        ((parked,),) = self._sql.rows(sql, f"{PAYLOAD}#", f"{PAYLOAD}$", most)
+        ((parked,),) = self._again(lambda: self._sql.rows(sql, f"{PAYLOAD}#", f"{PAYLOAD}$", most))
         kept = self._kept_by()
         place = f"{kept.server} at {self._dialect.place}"
         return Durability(place, kept.safety, kept.why, parked=int(parked))
 
     def _epoch(self) -> Epoch:
-        body = self._sql.begin([Key(STORE)]).get(Key(STORE))
+        body = self._again(lambda: self._sql.begin([Key(STORE)]).get(Key(STORE)))
         return decode_store(body)[0] if body else Epoch()
 
     def call_all(
@@ -101,7 +111,7 @@ class SqlStore(DocumentStore):
 
     def install(self) -> list[int]:
         """Make the table if it is missing; return its version then."""
-        return install(self._link, self._table)
+        return self._again(lambda: install(self._link, self._table))
 
     def script(self) -> str:
         """Return the script that ``install`` runs."""

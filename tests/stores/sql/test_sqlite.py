@@ -128,6 +128,35 @@ class TestFile:
             project.execute("ROLLBACK")
             permit_of(store.acquire(claim(), "b"))
 
+    @pytest.mark.parametrize("call", ["check", "about", "durability", "install", "reap"])
+    def test_every_call_says_that_it_is_an_outage(self, tmp_path: Path, call: str) -> None:
+        path = new_file(tmp_path, mode="delete")
+        with (
+            closing(sqlite_store(path, timeout=0.1)) as store,
+            closing(sqlite3.connect(path, isolation_level=None)) as project,
+        ):
+            project.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(StoreUnavailable, match="has locked"):
+                getattr(store, call)(*([1] if call == "durability" else []))
+
+    @pytest.mark.parametrize("call", ["check", "about", "durability", "install", "reap"])
+    def test_every_call_waits_for_a_moment(self, tmp_path: Path, call: str) -> None:
+        """Without it a statement that has waited long enough ends the call, or a migration that begins does."""
+        path = new_file(tmp_path, mode="delete")
+        with (
+            closing(sqlite_store(path, timeout=20)) as store,
+            closing(
+                sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            ) as project,
+        ):
+            store.close()
+            store._link.timeout = 0.0  # a statement does not wait
+            project.execute("BEGIN EXCLUSIVE")
+            timer = threading.Timer(0.1, project.execute, ("ROLLBACK",))
+            timer.start()
+            getattr(store, call)(*([1] if call == "durability" else []))
+            timer.join()
+
     def test_one_that_writes_for_a_moment_is_waited_for(self, path: Path, store: SqlStore) -> None:
         with closing(
             sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -220,8 +249,7 @@ class TestLine:
 
 def has_open(path: Path) -> bool:
     """Return whether this process has the file open."""
-    found = [Path(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")]
-    return str(path) in [os.readlink(each) for each in found if each.is_symlink()]
+    return path.resolve() in [each.resolve() for each in Path("/proc/self/fd").iterdir()]
 
 
 def exit_code_of_child(target: Callable[[], bool]) -> int | None:
