@@ -84,7 +84,10 @@ class SqlTransaction:
         self._lock = ExitStack()
 
     def lock(self, resources: Sequence[Key], *, parks: bool) -> None:
-        """Keep all others from writing, or from writing these resources, as far as they are there."""
+        """Keep all others from writing, or from writing these resources, as far as they are there.
+
+        A resource that is read later is locked then.
+        """
         documents, dialect = self._documents, self._documents.link.dialect
         self._lock.enter_context(documents.link.writing())
         connection = self._lock.enter_context(documents.link.connection())
@@ -118,13 +121,17 @@ class SqlTransaction:
         for start in range(0, len(wanted), TOGETHER) or (0,):
             self._read_together(wanted[start : start + TOGETHER], with_time=start == 0)
 
-    def _read_together(self, keys: Sequence[Key], *, with_time: bool = False) -> None:
+    def _read_together(
+        self, keys: Sequence[Key], *, with_time: bool = False, locks: bool = False
+    ) -> None:
         wanted, values = _any_of(keys)
         sql = f"SELECT pk, sk, version, body FROM {{table}} WHERE {wanted}"  # noqa: S608 - no value is in it
         asks = with_time and self._documents.asks_for_time
         if asks:
             clock = self._documents.link.dialect.clock
             sql = f"SELECT NULL, NULL, {clock}, NULL UNION ALL {sql}"
+        if locks:
+            sql += " FOR UPDATE"
         rows = self._rows(sql, *values) if keys or asks else []
         found = {(partition, item): (version, body) for partition, item, version, body in rows}
         if with_time:
@@ -134,7 +141,9 @@ class SqlTransaction:
 
     def get(self, key: Key) -> bytes | None:
         if key not in self._read:
-            self._read_together([key])
+            one_writer = self._documents.link.dialect.one_writer
+            locks = self._locked is not None and key.kind == RESOURCE and not one_writer
+            self._read_together([key], locks=locks)
         found = self._read[key]
         return found and found[1]
 

@@ -28,11 +28,13 @@ class Between:
         self.writes_until: int | None = None  # it cannot write all at once, and dies after so many
         self.attempts = 0
         self.alone: list[bool] = []
+        self.keys: list[Collection[Key]] = []  # that each attempt has named
         self.commits: list[tuple[Changes, Changes]] = []
 
     def begin(self, keys: Collection[Key], **how: bool) -> HeldTransaction:
         self.attempts += 1
         self.alone.append(how["alone"])
+        self.keys.append(keys)
         return HeldTransaction(self, self._documents.begin(keys, **how))
 
     def sweep(self, now: int, limit: int) -> list[str]:

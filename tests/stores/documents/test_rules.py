@@ -12,6 +12,7 @@ import pytest
 from celery_semaphore.core.permit import Kind, Permit, Reason, Renewal, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.stores.documents.documents import RESOURCE, Key
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.stores.conftest import claim, park, permit_of, refusal_of
 
@@ -214,3 +215,18 @@ def test_a_call_that_loses_each_time_is_made_without_others(held: Held, other: S
     held.between.before_commit = [change] * 3
     permit_of(held.store.acquire(claim(9), "a"))
     assert held.between.alone == [False, False, False, True]
+
+
+@pytest.mark.parametrize("call", ["sent", "promote", "ask"])
+def test_a_call_names_the_resources_that_it_writes(held: Held, other: SqlStore, call: str) -> None:
+    """Without it an attempt that is alone locks none of them at its beginning, and all in one order."""
+    other.acquire(claim(), "a")
+    ticket = park(other, "b")
+    if call == "sent":
+        held.store.sent(other.take(other.release("a", claim()).outgoing))
+    elif call == "promote":
+        held.store.promote([ticket], "api")
+    else:
+        held.store.ask("s", [HeldWait(ticket, tuple(claim()))])
+    [keys] = held.between.keys
+    assert Key(RESOURCE, "api") in keys

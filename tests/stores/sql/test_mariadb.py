@@ -197,12 +197,17 @@ def test_two_resources_in_either_order_do_not_block_each_other(
     assert errors == []
 
 
-def test_a_call_that_is_alone_keeps_others_from_its_resource_only(store: SqlStore) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_a_call_that_is_alone_keeps_others_from_its_resource_only(
+    store: SqlStore, named: bool
+) -> None:
+    """It locks what it names when it begins, and another resource when it first loads it."""
     for name in ("api", "disk"):
         permit_of(store.acquire(claim(9, of=name), "a"))
     key = Key("r", "api")
-    alone = store._sql.begin([key], alone=True)
+    alone = store._sql.begin([key] if named else [], alone=True)
     try:
+        alone.get(key)
         permit_of(store.acquire(claim(9, of="disk"), "b"))
         with pytest.raises(StoreUnavailable):
             store.acquire(claim(9), "b")
