@@ -7,10 +7,11 @@ rows in the order of their keys.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from ...errors import StoreUnavailable
 from ..documents.documents import PAYLOAD, RESOURCE, Key, kept
 from ..encoding import microseconds
 
@@ -103,8 +104,9 @@ class SqlTransaction:
             self._rows(sql, *values)
 
     def end(self) -> None:
+        """Give the connection back; one that cannot be rolled back is closed, and whatever was raised before stays."""
         connection, self._locked = self._locked, None
-        with self._lock:
+        with suppress(StoreUnavailable), self._lock:
             if connection is not None:
                 connection.rollback()
 

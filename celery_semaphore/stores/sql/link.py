@@ -67,7 +67,8 @@ class Link:
                 yield connection
             except BaseException as error:
                 # Close it after an interruption, too: its transaction may be open.
-                connection.close()
+                with suppress(self.dialect.errors):
+                    connection.close()
                 self._raise_translated(error)
                 raise
             if len(self._idle) < KEPT and self._keeps():

@@ -219,6 +219,26 @@ def test_a_call_that_is_alone_keeps_others_from_its_resource_only(
     permit_of(store.acquire(claim(9), "c"))
 
 
+def test_the_end_of_an_attempt_replaces_no_exception_that_is_under_way(
+    mariadb_server: MariaServer, store: SqlStore
+) -> None:
+    """Without it a soft time limit, for instance, is lost if it has left the connection unusable."""
+
+    def interrupted() -> None:
+        alone: Any = store._sql.begin([Key("r", "api")], alone=True)
+        try:
+            with closing(mariadb_server.connect()) as connection:
+                connection.cursor().execute(f"KILL {alone._locked.thread_id()}")
+            raise KeyboardInterrupt
+        finally:
+            alone.end()
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert store._link._idle == []
+    permit_of(store.acquire(claim(), "a"))
+
+
 def test_a_call_that_is_alone_and_loses_its_connection_is_made_again(
     mariadb_server: MariaServer, store: SqlStore
 ) -> None:
