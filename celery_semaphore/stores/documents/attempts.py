@@ -31,6 +31,10 @@ class Attempts:
     made: int = 0
     began: float = field(default_factory=time.monotonic)
 
+    def over(self) -> bool:
+        """Return whether there is no time for another attempt."""
+        return time.monotonic() - self.began >= self.timeout
+
     def wait(self, reason: str) -> None:
         """Wait before the next attempt; raise ``NotKept`` with the reason if the time is over."""
         pause = random.uniform(0, min(LONGEST_S, SHORTEST_S * 2**self.made))  # noqa: S311 - no secret

@@ -29,7 +29,7 @@ from .hints import payload_key
 from .state import LONGEST_LINE, LoadedState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ...core.permit import Answer, Claim, Grant, MessageId, Permit, Wait
     from ...core.session import HeldWait, SessionReply, Standing
@@ -71,6 +71,7 @@ class DocumentStore(EngineStore):
         self._durations = Durations(options)
         self._process = ThisProcess()
         self._told_of_line = False
+        self._busy: Collection[frozenset[str]] = ()  # what the last renewal has left
 
     # -- calls
 
@@ -149,28 +150,35 @@ class DocumentStore(EngineStore):
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         """Renew the permits of each resource by themselves: a busy one costs no other its lease.
 
-        A permit of a resource that stays busy gets no answer.
+        A permit of a resource that stays busy gets no answer; the next call tries it after the others.
         """
         left: dict[frozenset[str], list[Permit]] = {}
         for permit in permits:
             left.setdefault(frozenset(named(permit.claims)), []).append(permit)
-        attempts, found = Attempts(self._timeout), Renewals()
+        attempts, found, reasons = Attempts(self._timeout), Renewals(), dict[frozenset[str], str]()
         while left:
-            for names, some in [*left.items()]:
-                with suppress(Busy):
-                    alone = attempts.made >= self._documents.alone_after
+            for names in sorted(left, key=self._busy.__contains__):
+                alone = attempts.made >= self._documents.alone_after
+                try:
                     found |= self._attempt(
-                        partial(_renewed, permits=some), _How(names), alone=alone
+                        partial(_renewed, permits=left[names]), _How(names), alone=alone
                     )
                     del left[names]
-            if left and not self._may_go_on(attempts, found):
+                except Busy as error:
+                    reasons[names] = str(error)
+                    if attempts.over():
+                        break
+            self._busy = left.keys() & reasons.keys()
+            if left and not self._may_go_on(attempts, found, reasons):
                 break
         return found
 
-    def _may_go_on(self, attempts: Attempts, found: Renewals) -> bool:
+    def _may_go_on(
+        self, attempts: Attempts, found: Renewals, reasons: Mapping[frozenset[str], str]
+    ) -> bool:
         """Wait for the next attempt; return whether there is time for one, or raise if nothing was renewed at all."""
         try:
-            attempts.wait(CHANGED)
+            attempts.wait([*reasons.values()][-1])
         except NotKept:
             if not found:
                 raise
