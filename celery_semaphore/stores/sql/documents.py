@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from ...errors import StoreUnavailable
-from ..documents.documents import PAYLOAD, RESOURCE, Key, kept
+from ..documents.documents import PAYLOAD, RESOURCE, STORE, Key, kept
 from ..encoding import microseconds
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class SqlTransaction:
         self._read: dict[Key, tuple[int, bytes] | None] = {}
         self._locked: Any = None  # the connection of one that is alone
         self._lock = ExitStack()
+        self._makes_resource = False  # by its commit
 
     def lock(self, resources: Sequence[Key], *, parks: bool) -> None:
         """Keep all others from writing, or from writing these resources, as far as they are there.
@@ -169,6 +170,9 @@ class SqlTransaction:
 
     def commit(self, changes: Changes, marks: Changes) -> bool:
         statements = [self._swap(key, changes[key]) for key in sorted(changes)]
+        self._makes_resource = any(
+            key.kind == RESOURCE and self._read[key] is None for key in changes
+        )
         link = self._documents.link
         if self._locked is not None:
             with link.translated():
@@ -183,6 +187,9 @@ class SqlTransaction:
         self, connection: Any, statements: Sequence[tuple[str, Row]], marks: Changes
     ) -> bool:
         execute = self._documents.table.execute
+        if self._makes_resource and not self._is_store_as_read(connection):
+            connection.rollback()
+            return False
         for sql, values in statements:
             if execute(connection, sql, values).rowcount != 1:
                 connection.rollback()
@@ -191,6 +198,15 @@ class SqlTransaction:
             execute(connection, *_mark(key, marks[key]))
         connection.commit()
         return True
+
+    def _is_store_as_read(self, connection: Any) -> bool:
+        """Compare the store's document, and keep it as it is until the end of the transaction.
+
+        What an operator decides is written to each resource anew, but not to one that has no document yet.
+        """
+        before = self._read.get(Key(STORE))
+        found = self._documents.table.execute(connection, READ_STORE, _stored(Key(STORE)))
+        return [version for (version,) in found.fetchall()] == ([before[0]] if before else [])
 
     def _swap(self, key: Key, document: Document | None) -> tuple[str, Row]:
         """Return the statement that changes one row if the document is as it was read."""
@@ -205,6 +221,7 @@ class SqlTransaction:
         return UPDATE, (_version(version), *_columns(document), *_stored(key), version)
 
 
+READ_STORE = "SELECT version FROM {table} WHERE pk = ? AND sk = ?{until_commit}"
 DELETE = "DELETE FROM {table} WHERE pk = ? AND sk = ? AND version = ?"
 _VALUES = "INTO {table} (pk, sk, version, due, expires, body) VALUES (?, ?, ?, ?, ?, ?) "
 INSERT = "INSERT " + _VALUES

@@ -47,6 +47,7 @@ class Mysql:
         "blob": "LONGBLOB",
         "indexes": ",\n    KEY {table}_due (due),\n    KEY {table}_expires (expires)",
         "options": " ENGINE = InnoDB",
+        "until_commit": " LOCK IN SHARE MODE",
         "insert_or_ignore": "INSERT IGNORE",
         "or_replace": "ON DUPLICATE KEY UPDATE version = VALUES(version), due = VALUES(due),"
         " expires = VALUES(expires), body = VALUES(body)",

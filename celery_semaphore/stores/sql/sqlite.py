@@ -47,6 +47,7 @@ class Sqlite:
         "blob": "BLOB",
         "indexes": "",
         "options": "",
+        "until_commit": "",  # no other client writes
         "insert_or_ignore": "INSERT OR IGNORE",
         "or_replace": "ON CONFLICT (pk, sk) DO UPDATE SET version = excluded.version, due = excluded.due,"
         " expires = excluded.expires, body = excluded.body",

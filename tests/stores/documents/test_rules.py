@@ -5,14 +5,16 @@ The mutants are in ``tests/mutants/documents.py``, by the same names.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Renewal, Wait
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.stores.documents.documents import RESOURCE, Key
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.documents.documents import RESOURCE, Busy, Changes, Key
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.stores.conftest import claim, park, permit_of, refusal_of
 
@@ -63,6 +65,18 @@ def test_r4_a_pause_is_obeyed_by_what_is_under_way_at_an_unused_key(
 ) -> None:
     held.between.before_commit.append(lambda: other.pause("api"))
     assert refusal_of(held.store.acquire(claim(2), "a")).reason is Reason.PAUSED
+
+
+@pytest.mark.parametrize("decide", ["pause", "set_limit"])
+def test_r4_a_decision_is_obeyed_by_what_is_under_way_at_a_key_without_a_document(
+    held: Held, other: SqlStore, decide: str
+) -> None:
+    """Without it (a new resource is written whatever the store's document is) it is not among those written anew."""
+    other.acquire(claim(of="disk"), "z")  # the store is in use, or its own document would change
+    given = (1, "api") if decide == "set_limit" else ("api",)
+    held.between.before_commit.append(lambda: getattr(other, decide)(*given))
+    answer = held.store.acquire([Claim("api", "x", 2, 2)], "a")
+    assert refusal_of(answer).reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
 
 
 def test_r4_the_decision_is_written_first(held: Held, other: SqlStore) -> None:
@@ -131,6 +145,26 @@ def test_r7_a_busy_resource_costs_no_other_its_lease(held: Held, other: SqlStore
     permits = [permit_of(other.acquire(claim(of=name), f"h-{name}")) for name in ("busy", "free")]
     held.store._timeout = 0.1
     held.between.refuses = lambda changes: any(key.name == "busy" for key in changes)
+    assert held.store.renew(permits) == {"h-free": Renewal.OK}
+
+
+def test_r7_a_renewal_is_bounded_and_tries_first_what_had_no_time_before(
+    held: Held, other: SqlStore
+) -> None:
+    """Without it (each resource is tried) a call lasts as long as all that are busy together."""
+    permits = [permit_of(other.acquire(claim(of=name), f"h-{name}")) for name in ("busy", "free")]
+
+    def refuses(changes: Changes) -> bool:
+        if any(key.name == "busy" for key in changes):
+            time.sleep(0.1)
+            raise Busy("it is locked")
+        return False
+
+    held.store._timeout = 0.05
+    held.between.refuses = refuses
+    with pytest.raises(StoreUnavailable, match="it is locked"):
+        held.store.renew(permits)
+    assert held.between.attempts == 1
     assert held.store.renew(permits) == {"h-free": Renewal.OK}
 
 
