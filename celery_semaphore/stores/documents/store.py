@@ -45,6 +45,9 @@ NO_LINE = (
     "%d tasks wait in the line of %s, the longest that this store keeps: a further one has no place, and comes back"
     " when a permit may be free. Use another store for so many, or semaphore keys with shorter lines."
 )
+NO_MESSAGE = (
+    "The store has lost the parked message of %s, which waited for %s: its task will not run."
+)
 _IN_LINE = frozenset({Reason.SATURATED, Reason.PAUSED, Reason.UNSATISFIABLE, Reason.RECOVERING})
 logger = logging.getLogger(__name__)
 
@@ -105,10 +108,11 @@ class DocumentStore(EngineStore):
         parked = {payload_key(reference): Document(encode_payload(payload))}
 
         def attached(engine: Engine, loaded: LoadedState) -> Outgoing:
-            loaded.marks |= parked
-            return engine.attach(
+            outgoing = engine.attach(
                 ticket, claims, reference, name=name, ends_in=ends_in, broker=broker
             )
+            loaded.marks |= parked  # not if it has raised ``OtherClaims``
+            return outgoing
 
         return self._made(attached, named(claims), parks=True)
 
@@ -118,10 +122,14 @@ class DocumentStore(EngineStore):
         left = sorted(outgoing)
         for name in left:
             try:
-                taken += self._made(partial(_taken, name=name, broker=broker), [name])
+                grants, lost = self._made(partial(_taken, name=name, broker=broker), [name])
             except NotKept:
                 if not taken and name == left[-1]:
                     raise
+                continue
+            taken += grants
+            for nonce in lost:
+                logger.error(NO_MESSAGE, nonce, name)
         return taken
 
     def sent(self, grants: Sequence[Grant], *, arrive: bool = True) -> None:
@@ -304,19 +312,22 @@ def _is_without_place(answer: Answer) -> TypeGuard[Refusal]:
     return isinstance(answer, Refusal) and not answer.ticket and answer.reason in _IN_LINE
 
 
-def _taken(engine: Engine, loaded: LoadedState, *, name: str, broker: str | None) -> list[Grant]:
-    """Take the messages of one resource, which are in documents of their own."""
-    return [
-        replace(grant, payload=_payload(loaded, grant))
-        for grant in engine.take(frozenset({name}), broker)
-    ]
+def _taken(
+    engine: Engine, loaded: LoadedState, *, name: str, broker: str | None
+) -> tuple[list[Grant], list[str]]:
+    """Take the messages of one resource, which are in documents of their own; end each wait that has lost its own.
 
-
-def _payload(loaded: LoadedState, grant: Grant) -> bytes:
-    body = loaded.get(payload_key(grant.payload))
-    if body is None:  # it was sent since this attempt read the wait
-        raise Busy(f"the parked message of {grant.ticket.nonce} is not there")
-    return decode_payload(body)
+    A message that was sent since this attempt read the wait is no lost one: the resource has changed, too.
+    """
+    grants: list[Grant] = []
+    lost: list[str] = []
+    for grant in engine.take(frozenset({name}), broker):
+        if body := loaded.get(payload_key(grant.payload)):
+            grants.append(replace(grant, payload=decode_payload(body)))
+        else:
+            engine.release(grant.ticket, grant.claims)
+            lost.append(grant.ticket.nonce)
+    return grants, lost
 
 
 def _renewed(engine: Engine, _: LoadedState, *, permits: Sequence[Permit]) -> Renewals:

@@ -6,11 +6,21 @@ The mutants are in ``tests/mutants/documents.py``, by the same names.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.permit import (
+    Claim,
+    Grant,
+    Kind,
+    OtherClaims,
+    Permit,
+    Reason,
+    Renewal,
+    Wait,
+)
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
@@ -18,7 +28,7 @@ from celery_semaphore.stores.documents.documents import RESOURCE, Busy, Changes,
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.stores.conftest import claim, park, permit_of, refusal_of
 
-from .between import Died, Held
+from .between import Died, Held, HeldTransaction
 
 REQUEUE = Wait(Kind.REQUEUE, session="s")
 
@@ -117,6 +127,54 @@ def test_r5_a_message_that_is_parked_in_part_is_whole_or_not_there(
     grants = other.take(other.release("a", claim()).outgoing)
     assert [grant.payload for grant in grants] in ([b"b"], [])
     assert bool(grants) <= bool(parked)
+
+
+def test_a_wait_that_has_lost_its_message_is_dropped_and_said(
+    held: Held, other: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without it nobody gets the permit of the wait, and those behind it wait for ever."""
+    other.acquire(claim(), "a")
+    lost, next_one = park(other, "lost"), park(other, "next")
+    other._sql.rows(
+        "DELETE FROM {table} WHERE rowid = (SELECT min(rowid) FROM {table} WHERE pk >= 'p#' AND pk < 'p$')"
+    )
+    outgoing = other.release("a", claim()).outgoing
+    assert held.store.take(outgoing) == []
+    assert lost.nonce in caplog.text
+    [grant] = other.take(other.reap() | outgoing)
+    assert grant.ticket.nonce == next_one.nonce
+
+
+def test_a_message_that_was_sent_meanwhile_is_no_lost_one(
+    held: Held, other: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without it (the resource is not compared) its task is told to be lost."""
+    other.acquire(claim(), "a")
+    park(other, "b")
+    outgoing = other.release("a", claim()).outgoing
+    begin, grants = held.between.begin, list[Grant]()
+
+    def begin_and_send(keys: Collection[Key], **how: bool) -> HeldTransaction:
+        transaction = begin(keys, **how)
+        if not grants:
+            grants.extend(other.take(outgoing))
+            other.sent(grants)
+        return transaction
+
+    held.between.begin = begin_and_send  # type: ignore[method-assign]
+    assert held.store.take(outgoing) == []
+    assert grants
+    assert caplog.text == ""
+
+
+def test_a_message_of_other_claims_is_not_kept(held: Held, other: SqlStore) -> None:
+    """Without it nothing ever deletes it."""
+    for name in ("api", "disk"):
+        other.acquire(claim(of=name), "a")
+    ticket = park(other, "b")
+    with pytest.raises(OtherClaims):
+        held.store.attach(ticket, claim(of="disk"), b"b")
+    assert other.durability(9).parked == 1
 
 
 @pytest.mark.parametrize("writes", range(6))
