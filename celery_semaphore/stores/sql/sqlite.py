@@ -90,13 +90,13 @@ class Sqlite:
         return Kept(f"SQLite {sqlite3.sqlite_version}", Safety.COMMITTED, why)
 
     def translated(self, error: Exception) -> Exception:
-        said = str(error)
-        if "locked" in said:
+        said, code = str(error), getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return Busy(f"another client has locked {self.place} for too long: {said}")
         if "no such table" in said:
             return NoTable(f"The store {self.place}: {said}; {MAKE_TABLE}", said)
         msg = f"The store {self.place} cannot be used: {said}"
-        return StoreFull(msg, said) if "is full" in said else StoreUnavailable(msg, said)
+        return StoreFull(msg, said) if code == sqlite3.SQLITE_FULL else StoreUnavailable(msg, said)
 
     def is_lost(self, error: Exception) -> bool:
         del error

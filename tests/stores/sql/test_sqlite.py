@@ -24,6 +24,7 @@ from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavaila
 from celery_semaphore.stores.documents import state
 from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.sql.dialects import NoTable
 from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.stores.conftest import claim, park, permit_of, refusal_of
@@ -69,6 +70,14 @@ class TestInstallation:
             assert store.install() == []
             store.check()
             assert store.about().tables == 1
+
+    def test_a_table_that_is_missing_is_no_lock_whatever_its_name_is(self, path: Path) -> None:
+        options = StoreOptions(prefix="locked")
+        with (
+            closing(SqlStore(Sqlite({"database": str(path)}), options)) as store,
+            pytest.raises(NoTable),
+        ):
+            store._sql.rows("SELECT 1 FROM {table}")
 
     def test_the_script_makes_the_table(self, path: Path) -> None:
         with closing(bare(path)) as store:
