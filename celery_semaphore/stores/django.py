@@ -6,6 +6,7 @@ invisible to others before the commit, and lost after a rollback, while the task
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ _DJANGOS = ("context", "cursor_factory", "prepare_threshold", "client_encoding")
 _NO_FILE = (
     "{setting} is a database in the memory of one connection, and permits need one that all processes share: give it a"
     " file for a NAME, or set CELERY_SEMAPHORE_URL to redis://…"
+)
+_SHARED = (
+    "Permits are in the file of DATABASES['default']: a transaction of the project that reads before it writes fails at"
+    " once with 'database is locked' if a permit was written meanwhile. Give permits a file of their own, as an entry"
+    ' of DATABASES that CELERY_SEMAPHORE_URL names, or set OPTIONS={"transaction_mode": "IMMEDIATE"} (Django 5.1).'
 )
 _UNKNOWN = (
     "{setting} is {name}, and permits can be kept in PostgreSQL, MySQL, MariaDB or SQLite. Name another entry, or set"
@@ -72,7 +78,16 @@ def dialect_of(wrapper: Any, alias: str) -> Dialect:
     parameters = wrapper.get_connection_params()
     if parameters["database"] == ":memory:":
         raise ConfigurationError(_NO_FILE.format(setting=setting))
-    return Sqlite({name: parameters[name] for name in ("database", "uri")})
+    shared = [_SHARED] if _is_shared(str(parameters["database"])) else []
+    return Sqlite({name: parameters[name] for name in ("database", "uri")}, shared)
+
+
+def _is_shared(path: str) -> bool:
+    """Return whether the project writes to this file, too, in transactions that may fail because of a permit."""
+    default = connections.settings["default"]
+    if str(default["OPTIONS"].get("transaction_mode")).upper() == "IMMEDIATE":
+        return False
+    return os.path.realpath(str(default["NAME"])) == os.path.realpath(path)
 
 
 def _is_no_test() -> bool:

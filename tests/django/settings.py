@@ -44,6 +44,9 @@ DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": os.environ.get("SQLITE", ":memory:"),
+        "OPTIONS": {"transaction_mode": os.environ["SQLITE_MODE"]}
+        if "SQLITE_MODE" in os.environ
+        else {},
     }
 }
 if "POSTGRES_PORT" in os.environ:

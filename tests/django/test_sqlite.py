@@ -64,6 +64,9 @@ def test_install_makes_the_table_and_migrate_may_find_it_there(
     assert "up to date" in run(env, *INSTALL)
     manage(env, *MIGRATE)
     said = run(env, *CHECK)
+    assert "Workers can use this store; 2 warning(s)." in said
+    assert "Give permits a file of their own" in said
+    said = run(env | {"SQLITE_MODE": "IMMEDIATE"}, *CHECK)
     assert "Workers can use this store; 1 warning(s)." in said
     assert "tables      version 1" in said
 

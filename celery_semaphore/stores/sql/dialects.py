@@ -32,7 +32,9 @@ class Dialect(Protocol):
     """One kind of database."""
 
     place: str  # where it is, without a password
-    scope: str  # which processes it can serve, if not all; else empty
+    warnings: Sequence[
+        str
+    ]  # of which processes it can serve, if not all, and what else `semaphore check` tells
     errors: type[Exception]  # the base of all that its driver raises
     one_writer: bool  # whether a transaction that writes keeps all others from writing
     closes_before_fork: (

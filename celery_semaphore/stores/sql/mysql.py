@@ -35,7 +35,7 @@ _SESSION = (
 class Mysql:
     """A MySQL or MariaDB server; ``driver`` is the module ``MySQLdb``."""
 
-    scope = ""
+    warnings: Sequence[str] = ()
     one_writer = False
     closes_before_fork = False
     alone_after = 1  # a commit that is in vain waits for the locks of others, too

@@ -18,6 +18,12 @@ BUSY_PART = (
 )
 
 
+ONE_HOST = (
+    "This store is a file of this host, and serves the processes of this host alone: workers on another one would"
+    " have the whole limit again. Use PostgreSQL, MySQL, MariaDB or redis://... for several hosts."
+)
+
+
 class SqliteConnection(sqlite3.Connection):
     """Knows whether the file has a write-ahead log, and whether each commit is flushed."""
 
@@ -28,10 +34,6 @@ class SqliteConnection(sqlite3.Connection):
 class Sqlite:
     """A file of this host, to which one client at a time can write."""
 
-    scope = (
-        "This store is a file of this host, and serves the processes of this host alone: workers on another one would"
-        " have the whole limit again. Use PostgreSQL, MySQL, MariaDB or redis://... for several hosts."
-    )
     errors: type[Exception] = sqlite3.Error
     one_writer = True
     closes_before_fork = True
@@ -55,8 +57,9 @@ class Sqlite:
         " (SELECT rowid FROM {table} WHERE expires <= ? LIMIT ?)",
     }
 
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, parameters: Mapping[str, Any], warnings: Sequence[str] = ()) -> None:
         self._parameters = parameters
+        self.warnings: Sequence[str] = [ONE_HOST, *warnings]
         self.place = str(parameters["database"])
 
     def statement(self, sql: str, table: str) -> str:

@@ -57,7 +57,7 @@ class SqlStore(DocumentStore):
         except Denied as error:
             raise error.as_mistake(self._origin) from error
         epoch, kept = self._epoch(), self._kept_by()
-        warnings = [self._dialect.scope] if self._dialect.scope else []
+        warnings = [*self._dialect.warnings]
         if parks and kept.safety < Safety.COMMITTED:
             warnings.append(
                 f"Parked tasks lie in {kept.server}, and {kept.why}: a crash may lose the last ones."

@@ -291,7 +291,7 @@ class TestProcesses:
         """Without it the child has what a thread of its parent had locked at that moment, and nothing unlocks it."""
         begun, forking = threading.Event(), threading.Event()
 
-        def call() -> None:
+        def call(store: SqlStore) -> None:
             with store._link.connection():
                 begun.set()
                 with suppress(TimeoutError):
@@ -299,7 +299,7 @@ class TestProcesses:
                     forking.set()
 
         with closing(sqlite_store(path, timeout=20)) as store:
-            thread = threading.Thread(target=call)
+            thread = threading.Thread(target=call, args=(store,))
             thread.start()
             assert begun.wait(20)
             assert exit_code_of_child(lambda: not has_open(path)) == 0
