@@ -393,6 +393,7 @@ class OnMaria(OnDocuments):
         self.dialect = Mysql(pymysql, mariadb_server.new_database())
 
 
+@pytest.mark.variants
 class TestMariaStore(OnMaria, EachDocument):
     """The statements of another dialect."""
 

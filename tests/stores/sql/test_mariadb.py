@@ -25,6 +25,7 @@ from tests.stores.lost_answers import LostAnswers
 from tests.support.mariadb import MariaServer
 from tests.support.proxy import Proxy
 
+pytestmark = pytest.mark.variants
 FORK = get_context("fork")
 Parameters = dict[str, Any]
 
