@@ -291,7 +291,7 @@ def test_a_slow_server_is_not_asked_for_each_resource(
         "CREATE FUNCTION drag() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(5); RETURN NEW; END'",
         "CREATE TRIGGER drag BEFORE UPDATE ON celery_semaphore.permit FOR EACH ROW"
         f" WHEN (strpos('{slow}', NEW.resource) > 0) EXECUTE FUNCTION drag()",
-        f'ALTER DATABASE "{database}" SET statement_timeout = 300',
+        f'ALTER DATABASE "{database}" SET statement_timeout = 1500',
         database=database,
     )
     store.close()  # the next connection has the time-out
