@@ -1,5 +1,7 @@
 """Stores on servers of the Redis family."""
 
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,6 +70,40 @@ def one_after_the_other(way: Callable[[], AbstractContextManager[object]]) -> li
         order.append("second")
     thread.join()
     return order
+
+
+class Late(BaseException):
+    """What the handler of ``interrupted`` raises."""
+
+
+def interrupted(
+    way: Callable[[], AbstractContextManager[object]], then: Callable[[], object]
+) -> None:
+    """Go through this way 500 times until a signal handler raises, wherever it interrupts; ``then`` looks at it."""
+    heard, armed = 0, False
+
+    def handler(*_: object) -> None:
+        if armed:
+            raise Late
+
+    before = signal.signal(signal.SIGVTALRM, handler)
+    try:
+        until = time.monotonic() + 60
+        while heard < 500 and time.monotonic() < until:
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
+                while True:
+                    with way():
+                        pass
+            except Late:
+                armed = False
+                heard += 1
+            then()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert heard >= 500
 
 
 def claim(limit: int = 1, *, of: str = "api", weight: int = 1) -> list[Claim]:

@@ -24,7 +24,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import RedisServer
 
-from .conftest import OpenAt, claim, one_after_the_other
+from .conftest import OpenAt, claim, interrupted, one_after_the_other
 
 CROWD = 150
 
@@ -95,36 +95,14 @@ def test_a_signal_handler_may_ask_too() -> None:
         pass
 
 
-class Late(BaseException):
-    """What a handler raises."""
-
-
 def test_a_signal_handler_may_raise() -> None:
     """Wherever it interrupts the thread that asks: no place is lost, and none is made."""
-    places, heard, armed = ConnectionLimit(2, 0.1), 0, False
+    places = ConnectionLimit(2, 0.1)
 
-    def handler(*_: object) -> None:
-        if armed:
-            raise Late
+    def none_is_lost() -> None:
+        assert places.free.qsize() == 2
 
-    before = signal.signal(signal.SIGVTALRM, handler)
-    try:
-        until = time.monotonic() + 60
-        while heard < 500 and time.monotonic() < until:
-            try:
-                armed = True
-                signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
-                while True:
-                    with places.place():
-                        pass
-            except Late:
-                armed = False
-                heard += 1
-            assert places.free.qsize() == 2
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-    assert heard >= 500
+    interrupted(places.place, none_is_lost)
 
 
 def test_it_leaves_nothing_behind() -> None:

@@ -1,7 +1,5 @@
 """One call at a time, and signal handlers that come in between."""
 
-import random
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall, NonReentra
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.held_permits import forgotten_after
 
-from .conftest import claim, one_after_the_other, permit_of
+from .conftest import claim, interrupted, one_after_the_other, permit_of
 
 
 @pytest.fixture(autouse=True)
@@ -53,37 +51,15 @@ def test_who_has_it_is_refused_at_once() -> None:
         pass
 
 
-class Late(BaseException):
-    """What a handler raises."""
-
-
 def test_a_signal_handler_may_raise() -> None:
     """Wherever it interrupts the thread that has it: the lock is free again."""
-    turn, heard, armed = NonReentrantLock(0.1), 0, False
+    turn = NonReentrantLock(0.1)
 
-    def handler(*_: object) -> None:
-        if armed:
-            raise Late
+    def is_free() -> None:
+        with turn:
+            pass
 
-    before = signal.signal(signal.SIGVTALRM, handler)
-    try:
-        until = time.monotonic() + 60
-        while heard < 500 and time.monotonic() < until:
-            try:
-                armed = True
-                signal.setitimer(signal.ITIMER_VIRTUAL, random.uniform(0.0001, 0.001))
-                while True:
-                    with turn:
-                        pass
-            except Late:
-                armed = False
-                heard += 1
-            with turn:
-                pass
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-    assert heard >= 500
+    interrupted(lambda: turn, is_free)
     assert one_after_the_other(lambda: turn) == ["first", "second"]
 
 
