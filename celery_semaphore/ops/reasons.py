@@ -76,14 +76,18 @@ def _other(at: ResourceView) -> str:
     paused = f"is paused {until(at.pause_left)}" if at.paused else ""
     full = at.limit is not None and at.occupied + at.kept_room >= at.limit
     state = paused or ("has no free permit" if full else "has a free permit")
-    return f"{place(at)} {state}: {_in_use(at, 1).removeprefix('Permits in use: ')[:-1]} in use."
+    return f"{place(at)} {state}: {_used(at)} in use."
 
 
 def _in_use(at: ResourceView, weight: int) -> str:
+    needs = f"; it needs {weight}" if weight > 1 else ""
+    return f"Permits in use: {_used(at)}{needs}."
+
+
+def _used(at: ResourceView) -> str:
     limit = "" if at.limit is None else f" of {at.limit}"
     kept = f", {at.kept_room} kept for waiting tasks" if at.kept_room else ""
-    needs = f"; it needs {weight}" if weight > 1 else ""
-    return f"Permits in use: {at.occupied}{limit}{kept}{needs}."
+    return f"{at.occupied}{limit}{kept}"
 
 
 def _coming(wait: WaitView) -> str:

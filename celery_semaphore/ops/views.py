@@ -81,6 +81,7 @@ class SemaphoreView:
         pause = pauses.pop(name, None)
         of_keys = {at for at in limits if at != name and semaphore_of(at) == name}
         in_force = {each.limit for each in seen} | {limits[at] for at in of_keys}
+        saturated = [each.resource for each in seen if is_saturated(each)]
         if all(each.resource in of_keys for each in seen):
             in_force |= {each.limit for each in elsewhere}  # what the next task would have
         return cls(
@@ -101,8 +102,8 @@ class SemaphoreView:
             declared=next((each.declared for each in elsewhere if each.declared), None),
             kept_room=sum(each.kept for each in seen),
             own_limit=own_limit,
-            saturated=any(map(is_saturated, seen)),
-            saturated_keys=sum("/" in each.resource for each in seen if is_saturated(each)),
+            saturated=bool(saturated),
+            saturated_keys=sum("/" in at for at in saturated),
         )
 
 
