@@ -235,7 +235,7 @@ MUTANTS = (
         "R4: a new resource has read no decision",
         "a pause that has returned lets one more in, at a key without a document",
         "documents",
-        "if self._makes_resource and",
+        "if of_new and",
         "if False and",
         *RULES,
     ),

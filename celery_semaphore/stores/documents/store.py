@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 from ...core.permit import OtherClaims, Reason, Refusal, Renewals
-from ...core.session import EXPECTED, NAMED
+from ...core.session import NAMED
 from ..decisions import check_limit, check_resource, length_of_pause
 from ..durations import Durations
 from ..encoding import check_name, microseconds
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ...core.permit import Answer, Claim, Grant, MessageId, Permit, Wait
-    from ...core.session import HeldWait, SessionReply, Standing
+    from ...core.session import HeldWait, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
     from .documents import Documents, Transaction
@@ -136,24 +136,6 @@ class DocumentStore(EngineStore):
         """Note each grant by itself, and name its resources: a call that is alone locks those."""
         for grant in grants:
             self._call(partial(_sent, grant=grant, arrive=arrive), named(grant.claims))
-
-    def promote(self, tickets: Sequence[Ticket], resource: str) -> frozenset[str]:
-        return self._call(lambda engine: engine.promote(tickets, resource), [resource])
-
-    def ask(
-        self,
-        session: str,
-        begun: Sequence[HeldWait] = (),
-        to_forecast: Sequence[HeldWait] = (),
-        *,
-        room: int | None = None,
-    ) -> SessionReply:
-        check_name("session", session)
-        waits = [*begun, *to_forecast[:EXPECTED]]
-        concerned = {name for wait in waits for name in named(wait.claims)}
-        return self._call(
-            lambda engine: engine.ask(session, begun, to_forecast, room=room), concerned
-        )
 
     def renew(self, permits: Iterable[Permit]) -> Renewals:
         """Renew the permits of each resource by themselves: a busy one costs no other its lease.

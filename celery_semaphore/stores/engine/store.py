@@ -18,6 +18,7 @@ from ...core.permit import (
     Totals,
     Wait,
 )
+from ...core.session import EXPECTED
 from ...core.store import HandedOn
 from ...core.ticket import Ticket
 from ..decisions import check_declared, check_limit, check_resource, length_of_pause
@@ -97,7 +98,7 @@ class EngineStore(BringsDurations, ABC):
         return self._call(lambda engine: engine.end(names))
 
     def promote(self, tickets: Sequence[Ticket], resource: str) -> frozenset[str]:
-        return self._call(lambda engine: engine.promote(tickets, resource))
+        return self._call(lambda engine: engine.promote(tickets, resource), [resource])
 
     def take(self, outgoing: Outgoing, broker: str | None = None) -> list[Grant]:
         return self._call(lambda engine: engine.take(outgoing, broker))
@@ -114,7 +115,11 @@ class EngineStore(BringsDurations, ABC):
         room: int | None = None,
     ) -> SessionReply:
         check_name("session", session)
-        return self._call(lambda engine: engine.ask(session, begun, to_forecast, room=room))
+        waits = [*begun, *to_forecast[:EXPECTED]]
+        concerned = {name for wait in waits for name in named(wait.claims)}
+        return self._call(
+            lambda engine: engine.ask(session, begun, to_forecast, room=room), concerned
+        )
 
     def sleep(self, session: str) -> None:
         self._call(lambda engine: engine.sleep(session))

@@ -83,7 +83,6 @@ class SqlTransaction:
         self._read: dict[Key, tuple[int, bytes] | None] = {}
         self._locked: Any = None  # the connection of one that is alone
         self._lock = ExitStack()
-        self._makes_resource = False  # by its commit
 
     def lock(self, resources: Sequence[Key], *, parks: bool) -> None:
         """Keep all others from writing, or from writing these resources, as far as they are there.
@@ -170,24 +169,28 @@ class SqlTransaction:
 
     def commit(self, changes: Changes, marks: Changes) -> bool:
         statements = [self._swap(key, changes[key]) for key in sorted(changes)]
-        self._makes_resource = any(
-            key.kind == RESOURCE and self._read[key] is None for key in changes
-        )
+        is_new = any(key.kind == RESOURCE and self._read[key] is None for key in changes)
         link = self._documents.link
         if self._locked is not None:
             with link.translated():
-                return self._commit(self._locked, statements, marks)
+                return self._commit(self._locked, statements, marks, of_new=is_new)
         parked = any(key.kind == PAYLOAD and marks[key] for key in marks)
         with link.writing(), link.connection() as connection:
             link.dialect.prepare(connection, keeps_message=parked)
             self._documents.table.execute(connection, link.dialect.begin)
-            return self._commit(connection, statements, marks)
+            return self._commit(connection, statements, marks, of_new=is_new)
 
     def _commit(
-        self, connection: Any, statements: Sequence[tuple[str, Row]], marks: Changes
+        self,
+        connection: Any,
+        statements: Sequence[tuple[str, Row]],
+        marks: Changes,
+        *,
+        of_new: bool,
     ) -> bool:
+        """Run the statements; those ``of_new`` resources also need the store's document as it was read."""
         execute = self._documents.table.execute
-        if self._makes_resource and not self._is_store_as_read(connection):
+        if of_new and not self._is_store_as_read(connection):
             connection.rollback()
             return False
         for sql, values in statements:
