@@ -231,7 +231,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The counts of one resource as the store saw it at one instant, for metrics: no holder, no ticket."""
+    """The counts of one resource as the store saw it at one instant: no holder, no ticket."""
 
     resource: str
     limit: int | None  # in force, but for a pause; None if none was ever declared
@@ -248,6 +248,13 @@ class Totals:
         float | None
     )  # seconds since the oldest grant of these messages; None if all have ended
     paused: bool = False  # it, or its semaphore
+    kept: int = 0  # see Snapshot.kept
+    mean_held: float | None = None  # seconds for which this resource's permits were held lately
+
+    @property
+    def occupied(self) -> int:
+        """The weight of the permits and the grants."""
+        return self.held + self.granted
 
     @property
     def waiting(self) -> int:

@@ -145,7 +145,7 @@ def check_totalled(resources: Sequence[str]) -> None:
 
 def totals_of(resource: str, figures: Sequence[str | None]) -> Totals:
     """Return the totals that a server has counted; None stands for a limit or a time that there is not."""
-    limit, by_operator, paused, *counts, oldest_wait, outbox, outbox_oldest = figures
+    limit, by_operator, paused, kept, mean, *counts, oldest_wait, outbox, outbox_oldest = figures
     held, granted, parked, reachable, in_transit, set_aside = map(_count, counts)
     return Totals(
         resource,
@@ -161,6 +161,8 @@ def totals_of(resource: str, figures: Sequence[str | None]) -> Totals:
         _count(outbox),
         _elapsed(outbox_oldest),
         paused == "t",
+        _count(kept),
+        None if mean is None else seconds(mean),
     )
 
 

@@ -58,7 +58,8 @@ def test_a_key_without_waits_takes_three_commands(server: RedisServer, store: Re
         permit_of(store.acquire(claim(3, of=name), "a"))
     seen = counts(server, store, names)
     assert seen["evalsha"] == 1
-    assert seen["zrangebyscore"] == seen["hget"] == seen["exists"] == TOTALLED
+    assert seen["zrangebyscore"] == seen["exists"] == TOTALLED
+    assert TOTALLED <= seen["hmget"] <= TOTALLED + 2  # of the store
     assert sum(seen.values()) <= 3 * TOTALLED + 10
 
 

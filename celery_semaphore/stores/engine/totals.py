@@ -1,4 +1,4 @@
-"""Count what is at many resources, for metrics."""
+"""Count what is at many resources, without its holders and waits."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def _totals_of(state: StoreState, name: str) -> Totals:
             state, (entry.token for waiter, entry in to_send if entry and not waiter.ended)
         ),
         state.decisions.paused_until(name, state.now) is not None,
+        sum(room.weight for room in at.kept.values() if state.now < room.ends),
+        None if at.mean is None else seconds(at.mean),
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WITHOUT_WAITS = ("holders", "ledger", "weights", "tickets")
 PARTS = (*WITHOUT_WAITS, "payloads", "outbox", "transit", "line", "aside")
-OF_PERMITS = ("limit", "set by an operator", "paused", "held", "granted")
+OF_PERMITS = ("limit", "set by an operator", "paused", "kept", "mean", "held", "granted")
 NO_WAITS = ("0", "0", "0", "0", "-", "0", "-")  # what follows where there are waits
 HAS_WAITS = "?"
 

@@ -70,7 +70,10 @@ def keeping(
 
 
 def kept(store: Store, *resources: str) -> list[int]:
-    return [store.snapshot(each).kept for each in resources or ("api", "disk")]
+    names = resources or ("api", "disk")
+    found = [store.snapshot(each).kept for each in names]
+    assert [each.kept for each in store.totals(names)] == found
+    return found
 
 
 class KeptRoom(Suite):

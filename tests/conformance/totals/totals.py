@@ -28,7 +28,12 @@ def counted(store: Store, resource: str = "api") -> Totals:
     assert totals.held == sum(weight for granted, weight in holders if not granted)
     assert totals.granted == sum(weight for granted, weight in holders if granted)
     assert (totals.limit, totals.set_by_operator) == (seen.limit, seen.set_by_operator)
-    assert totals.waiting == seen.waiting
+    assert (totals.waiting, totals.occupied, totals.kept) == (
+        seen.waiting,
+        seen.occupied,
+        seen.kept,
+    )
+    assert totals.mean_held == seen.mean_held
     began = min((waiter.ticket.since for waiter in seen.waiters), default=None)
     assert totals.oldest_wait == (
         None if began is None else pytest.approx(seen.at - began, abs=1e-6)

@@ -1,11 +1,11 @@
--- Count what is at many resources, for metrics.
+-- Count what is at many resources.
 
--- Return one row for each resource, in the given order: T1 to T6 of docs/maintain/architecture.md. It takes no lock and
+-- Return one row for each resource, in the given order: T1 to T7 of docs/maintain/architecture.md. It takes no lock and
 -- writes nothing, so it begins no epoch. As a stable function it sees all resources at one instant.
 CREATE FUNCTION celery_semaphore.v1_totals(
     _call celery_semaphore.v1_call, _names text[]
 ) RETURNS TABLE (
-    in_force bigint, by_operator bool, paused bool, held bigint, granted bigint,
+    in_force bigint, by_operator bool, paused bool, kept bigint, mean bigint, held bigint, granted bigint,
     parked bigint, reachable bigint, in_transit bigint, set_aside bigint,
     oldest_wait bigint, -- microseconds since it began; null: none waits
     outbox bigint, outbox_oldest bigint -- microseconds since the oldest grant of these messages
@@ -21,15 +21,18 @@ BEGIN
     PERFORM celery_semaphore.v1_check_format(b.format) FROM celery_semaphore.epoch_before AS b;
     RETURN QUERY
     SELECT
-        coalesce(set_one.value, (
-            SELECT celery_semaphore.v1_declared(asked.name, r, permits_ended_by) FROM (SELECT) AS one
-            LEFT JOIN celery_semaphore.resource AS r ON r.name = asked.name)),
+        coalesce(set_one.value, celery_semaphore.v1_declared(asked.name, at.known, permits_ended_by)),
         set_one.value IS NOT NULL, celery_semaphore.v1_paused_until(asked.name, now) IS NOT NULL,
+        (SELECT coalesce(sum(room.weight), 0)::bigint FROM unnest((at.known).kept) AS room WHERE room.ends > now),
+        round((at.known).mean)::bigint,
         permits.held, permits.granted,
         waits.parked, waits.waiting - waits.parked - waits.in_transit, waits.in_transit, waits.set_aside,
         now - waits.oldest, waits.outbox,
         CASE WHEN waits.outbox > 0 THEN now - celery_semaphore.v1_oldest_outgoing(asked.name) END
     FROM unnest(_names) WITH ORDINALITY AS asked (name, n)
+    LEFT JOIN LATERAL ( -- OFFSET: it finds each row by its name; a join could read all of them
+        SELECT r AS known FROM celery_semaphore.resource AS r WHERE r.name = asked.name OFFSET 0
+    ) AS at ON true
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(p.weight) FILTER (WHERE NOT p.granted), 0)::bigint AS held,
             coalesce(sum(p.weight) FILTER (WHERE p.granted), 0)::bigint AS granted

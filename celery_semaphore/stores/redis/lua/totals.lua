@@ -1,14 +1,14 @@
--- Count what is at many resources, for metrics: chapter 11 of docs/maintain/architecture.md. It writes nothing, so it
--- begins no epoch, and it looks at no wait. Each key costs time, so a caller gives four for each resource first, and
--- all nine for those with waits.
+-- Count what is at many resources: chapter 11 of docs/maintain/architecture.md. It writes nothing, so it begins no
+-- epoch, and it looks at no wait. Each key costs time, so a caller gives four for each resource first, and all nine for
+-- those with waits.
 --   keys   after the common ones, of each resource: holders, ledger, weights, tickets; perhaps payloads, outbox, and
 --          its lines: transit, line, aside; see _permits.lua and _line.lua
 --   arg 1  number of keys of each resource
 -- Returns {the epoch that the caller knows, or nothing: it must not learn of one that it does not enter,
---          a text with one line for each resource: limit or -, t if set by an operator, t if paused, held, granted, and
---          where there are waits: parked, reachable, in transit, set aside, us since the oldest wait began or -,
---          messages to send, us since the oldest of their grants or -; instead "?" where there are waits, but not all
---          keys}
+--          a text with one line for each resource: limit or -, t if set by an operator, t if paused, kept room,
+--          us that permits were held lately or -, held, granted, and where there are waits: parked, reachable, in
+--          transit, set aside, us since the oldest wait began or -, messages to send, us since the oldest of their
+--          grants or -; instead "?" where there are waits, but not all keys}
 local LOWEST = 255 -- urgency of priority 0
 local ALIVE = in_grace and "-inf" or string.format("(%.0f", now) -- nothing ends during the grace
 local EACH = tonumber(arg(1))
@@ -34,17 +34,28 @@ local function decided(name)
     return set[1] or set[2], lasts(set[3]) or lasts(set[4])
 end
 
--- T1: return the limit that is in force without a pause, whether an operator set it, and whether it is paused. The
--- resource's name is a part of its keys.
-local function limit_of(ledger)
+-- T7: return the weight of the kept room whose time lasts.
+local function kept_in(packed)
+    local sum = 0
+    for _, room in ipairs(packed and cmsgpack.unpack(packed) or {}) do
+        sum = sum + (now < room.ends and room.weight or 0)
+    end
+    return sum
+end
+
+-- Return the limit that is in force without a pause, whether an operator set it, whether it is paused, the kept room,
+-- and how long permits were held lately. The resource's name is a part of its keys.
+local function known_of(ledger)
     local set, paused
     local name = ledger:match("^{[^}]*}:(.*):ledger$")
     if limited then
         set, paused = decided(name)
     end
-    local declared = not set and limits.read({}, name, call("HGET", ledger, "limit"))
+    local known = call("HMGET", ledger, "limit", "kept", "mean")
+    local declared = not set and limits.read({}, name, known[1])
     local limit = set and set:match("^%d+") or declared and text[declared] or "-"
     return limit .. (set and " t " or " f ") .. (paused and "t " or "f ")
+        .. text[kept_in(known[2])] .. " " .. (known[3] or "-") .. " "
 end
 
 -- Return the number of permits and grants, where each weighs 1.
@@ -138,14 +149,14 @@ end
 local function totals(k)
     if permits_ended_by == now and call("EXISTS", KEYS[k + 2], KEYS[k + 3]) == 0 then
         local held, granted = count_in(KEYS[k])
-        return limit_of(KEYS[k + 1]) .. text[held] .. " " .. text[granted]
+        return known_of(KEYS[k + 1]) .. text[held] .. " " .. text[granted]
     end
     local records = call("HLEN", KEYS[k + 3])
     if records > 0 and EACH == 4 then
         return "?"
     end
     local held, granted, nonces = weigh(KEYS[k], KEYS[k + 2])
-    return limit_of(KEYS[k + 1]) .. string.format("%.0f %.0f", held, granted)
+    return known_of(KEYS[k + 1]) .. string.format("%.0f %.0f", held, granted)
         .. (records > 0 and waits(k, records, nonces) or "")
 end
 
