@@ -29,7 +29,11 @@ PERMITS = gauge(
     "semaphore",
     "state",  # "held" or "granted"
 )
-CAPACITY = gauge("capacity", "Limits of all keys in use, summed.", "semaphore")
+CAPACITY = gauge(
+    "capacity",
+    "Limits of all keys in use, summed; where nothing may begin, the permits in use instead.",
+    "semaphore",
+)
 KEYS = gauge(
     "keys",
     "Keys in use; a semaphore without keys counts as one.",

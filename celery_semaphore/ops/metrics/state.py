@@ -34,7 +34,7 @@ def in_force_of(key: Totals) -> int:
 
 def free_of(key: Totals) -> int:
     """Return how much of the limit in force no permit and no grant takes."""
-    return max(in_force_of(key) - key.held - key.granted, 0)
+    return max(in_force_of(key) - key.occupied, 0)
 
 
 def blocked_of(key: Totals) -> int:
@@ -96,8 +96,9 @@ class SemaphoreSums:
             return
         self.add_limit(key)
         self.paused += is_paused(key)
-        self.capacity += in_force_of(key)
-        self.saturated += 0 < in_force_of(key) <= key.held + key.granted
+        # What a pause leaves running is not above a limit: the use of the limits is at most 1 with it.
+        self.capacity += key.occupied if is_paused(key) else in_force_of(key)
+        self.saturated += 0 < in_force_of(key) <= key.occupied
         self.used += 1
         self.held += key.held
         self.granted += key.granted

@@ -32,7 +32,7 @@ def found(state: State) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_a_pause_leaves_no_capacity() -> None:
+def test_a_pause_leaves_the_capacity_that_is_in_use() -> None:
     """No permit is free then, though few are held, and the limit behind it is shown."""
     seen = found(
         summed(
@@ -44,6 +44,7 @@ def test_a_pause_leaves_no_capacity() -> None:
     assert mine == {
         ("limit", "api", "declared"): 5,
         ("limit", "api", "operator"): 5,
+        ("capacity", "api"): 6,
         ("permits", "api", "held"): 6,
         ("keys", "api", "used"): 2,
         ("keys", "api", "paused"): 2,
