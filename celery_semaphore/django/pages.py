@@ -13,12 +13,10 @@ from ..core.key import semaphore_of
 from ..ops.inspector import Inspector
 from ..ops.reasons import reasons
 from ..ops.task_view import TaskState
-from ..ops.views import ResourceView, SemaphoreView
+from ..ops.views import ResourceView, View
 from .models import Semaphore
 
 PER_PAGE = 50  # a web server takes an address of 4 kB: of as many selected tasks
-
-View = SemaphoreView | ResourceView
 
 # What a list may be sorted by, the greatest first; rows that are equal stay in the inspector's order.
 ORDERS: dict[str, Callable[[View], float]] = {
@@ -62,7 +60,8 @@ def semaphore(inspector: Inspector, resource: str, number: str, order: str) -> d
 
 def found(inspector: Inspector, text: str) -> dict[str, Any]:
     """Show the semaphores and keys with this text in their names, or why the task with this id waits."""
-    names, view = inspector.search(text), inspector.why(text)
+    names = inspector.search(text)
+    view = inspector.why(text, everywhere=not names)  # else each search for a name reads each key
     places = [wait.at for wait in view.waits] or view.permits
     is_told = view.state is not TaskState.UNKNOWN or not names
     return {

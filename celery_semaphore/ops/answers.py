@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .text import NOTHING, duration, place, printable
-from .views import ResourceView
+from .views import KeyView, ResourceView
 
 NAMED = 10  # how many keys one sentence lists
 
@@ -31,7 +31,7 @@ def limit_told(view: ResourceView) -> str:
     return f"{text}, and it is paused {until(view.pause_left)}: no new task starts"
 
 
-def limit_of(view: ResourceView) -> str:
+def limit_of(view: ResourceView | KeyView) -> str:
     """Return the limit for a table, with a word for a pause."""
     limit = NOTHING
     if view.limit is not None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import click
 
-from .views import ResourceView, SemaphoreView
+from .views import ResourceView, SemaphoreView, View
 
 CELLS = 10  # of a bar
 USED, FREE = "█", "░"
@@ -23,7 +23,7 @@ def is_drawn() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def bar(view: SemaphoreView | ResourceView) -> str:
+def bar(view: View) -> str:
     """Return the share of the permits in use; empty where no single limit is in force, as for a semaphore with keys."""
     limit = _limit(view)
     if not limit:
@@ -39,7 +39,7 @@ def bar(view: SemaphoreView | ResourceView) -> str:
     return drawn
 
 
-def coloured(line: str, view: SemaphoreView | ResourceView) -> str:
+def coloured(line: str, view: View) -> str:
     """Return the line in red for a pause, in yellow where tasks wait because no permit is free, else as it is."""
     if view.paused:
         return click.style(line, fg="red")
@@ -51,7 +51,7 @@ def drawn_line(line: str, view: ResourceView) -> str:
     return coloured(" ".join(filter(None, [bar(view), line])), view)
 
 
-def drawn(text: str, views: Sequence[SemaphoreView | ResourceView]) -> str:
+def drawn(text: str, views: Sequence[View]) -> str:
     """Return the table with a bar and the colour of each row's view; its first line has the headings."""
     head, *rows = text.split("\n")
     bars = [bar(view) for view in views]
@@ -63,7 +63,7 @@ def drawn(text: str, views: Sequence[SemaphoreView | ResourceView]) -> str:
     return "\n".join([click.style(" " * gap + head, bold=True), *lines])
 
 
-def _limit(view: SemaphoreView | ResourceView) -> int | None:
-    if isinstance(view, ResourceView):
-        return None if view.for_each_key else view.limit
-    return view.limits[0] if len(view.limits) == 1 and not view.keys else None
+def _limit(view: View) -> int | None:
+    if isinstance(view, SemaphoreView):
+        return view.limits[0] if len(view.limits) == 1 and not view.keys else None
+    return None if isinstance(view, ResourceView) and view.for_each_key else view.limit

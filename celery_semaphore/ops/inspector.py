@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 from ..core.key import any_key_of, names_of, resource_name, semaphore_of
-from ..core.permit import Claim, Decision, Kind, Snapshot
+from ..core.permit import Claim, Decision, Kind, Totals
 from ..core.store import Store
 from ..errors import SemaphoreError
 from ..settings import Settings
@@ -19,6 +19,7 @@ from .replies import Replies, named
 from .task_finder import TaskFinder, semaphores_of
 from .task_view import TaskView
 from .views import (
+    KeyView,
     PermitView,
     Purged,
     ResourceView,
@@ -101,24 +102,22 @@ class Inspector:
 
     def semaphores(self) -> list[SemaphoreView]:
         """List all semaphores in use, declared by a task of the app, limited or paused by an operator, by name."""
-        found = list(self._store.snapshots(self._store.resources()))
-        seen: dict[str, list[Snapshot]] = {}
-        for each in found:
+        seen: dict[str, list[Totals]] = {}
+        for each in self._reader.totals(self._store.resources()):
             seen.setdefault(semaphore_of(each.resource), []).append(each)
         decisions, names = self._store.decisions(), sorted(self._directory.semaphores())
         wholes = list(self._store.snapshots(names))
         elsewhere = zip(wholes, self._store.snapshots(map(any_key_of, names)), strict=True)
         recovering = max(filter(None, map(recovering_for, wholes)), default=None)
-        oldest = self._reader.oldest(found)
-        of = partial(SemaphoreView.of, decisions=decisions, recovering=recovering, oldest=oldest)
+        of = partial(SemaphoreView.of, decisions=decisions, recovering=recovering)
         views = [
             of(name, seen.get(name, []), elsewhere=both, own_limit=self._declared.get(name))
             for name, both in zip(names, elsewhere, strict=True)
         ]
         return [replace(view, waiting_place=self._place(view.resource)) for view in views]
 
-    def keys(self, semaphore: str) -> list[ResourceView]:
-        """List the keys in use, limited or paused by an operator, without their waiters; most waiters first."""
+    def keys(self, semaphore: str) -> list[KeyView]:
+        """List the keys in use, limited or paused by an operator; most waiters first."""
         self.check(semaphore)
         return self._reader.keys(semaphore)
 
@@ -130,13 +129,17 @@ class Inspector:
         ids = {p.task_id for p in view.permits} | {w.task_id for w in view.waiters}
         return named(view, self._ask(ids)) if ids else view
 
-    def why(self, task_id: str) -> TaskView:
-        """Show what this task waits for and why, else its permits, else what workers and its result say of it."""
+    def why(self, task_id: str, *, everywhere: bool = True) -> TaskView:
+        """Show what this task waits for and why, else its permits, else what workers and its result say of it.
+
+        If no worker names the task, its permits are looked for at all keys in use, which takes long where these are
+        many; or, if not ``everywhere``, nowhere.
+        """
         check_text("task_id", task_id, "it is the id of a task")
         if not task_id.strip():
             msg = f"task_id={task_id!r} is empty: give the id of a task, as in its log lines and its AsyncResult."
             raise SemaphoreError(msg)
-        return self._tasks.find(task_id)
+        return self._tasks.find(task_id, everywhere=everywhere)
 
     def permit_of(self, resource: str, holder: str) -> PermitView:
         """Return the permit of this holder, or of this task; raise an error if it cannot be taken away."""
@@ -180,7 +183,7 @@ class Inspector:
 
     def waiting(self, resource: str) -> int:
         """Count the waiters of a key, or of a semaphore with all its keys."""
-        return sum(seen.waiting for seen in self._store.snapshots(self._reader.parts(resource)))
+        return sum(seen.waiting for seen in self._reader.totals(self._reader.parts(resource)))
 
     def in_force(self, resource: str) -> ResourceView:
         """Return its limit and its pause, also of an unknown semaphore, without asking the workers."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from ..core.key import any_key_of, semaphore_of
-from ..core.permit import Snapshot
-from ..core.store import TOTALLED, Store
+from ..core.permit import Snapshot, Totals
+from ..core.store import Store
 from ..errors import SemaphoreError
 from .directory import check_text, describe
-from .views import ResourceView, WaiterView
+from .views import KeyView, ResourceView, WaiterView, longest
 
 PAGE = 1000  # waiters in one call
+COUNTED = 100  # resources in one call: Redis makes no other call meanwhile
 
 
 class Reader:
@@ -37,29 +39,27 @@ class Reader:
         return self.view_of(self._store.snapshot(resource, waiters, skip))
 
     def view_of(self, seen: Snapshot) -> ResourceView:
-        view, resource = ResourceView.of(seen, self.oldest([seen])), seen.resource
+        resource = seen.resource
+        counted = self.totals([resource] if seen.waiting else [])
+        view = ResourceView.of(seen, longest(each.oldest_wait for each in counted))
         if resource == semaphore_of(resource) and seen.declared is None:
             (key,) = self._store.snapshots([any_key_of(resource)])
             if key.declared or resource in self._keyed:
                 view = view.with_limit_of(key)
         return replace(view, own_limit=self._declared.get(semaphore_of(resource)))
 
-    def oldest(self, seen: Sequence[Snapshot]) -> dict[str, float]:
-        """Return how long the oldest wait has lasted, for each of these resources that has one."""
-        found, names = dict[str, float](), [each.resource for each in seen if each.waiting]
-        for start in range(0, len(names), TOTALLED):
-            for totals in self._store.totals(names[start : start + TOTALLED]):
-                if totals.oldest_wait is not None:
-                    found[totals.resource] = totals.oldest_wait
-        return found
+    def totals(self, resources: Iterable[str]) -> Iterator[Totals]:
+        """Yield the counts of each of these resources."""
+        names = iter(resources)
+        while some := list(islice(names, COUNTED)):
+            yield from self._store.totals(some)
 
-    def keys(self, semaphore: str) -> list[ResourceView]:
-        """List the keys in use, limited or paused by an operator, without their waiters; most waiters first."""
+    def keys(self, semaphore: str) -> list[KeyView]:
+        """List the keys in use, limited or paused by an operator; most waiters first."""
         known = {*self._store.resources(), *self._store.decisions()}
-        seen = list(self._store.snapshots(n for n in known if n.startswith(f"{semaphore}/")))
-        oldest = self.oldest(seen)
         own = self._declared.get(semaphore)
-        views = [replace(ResourceView.of(each, oldest), own_limit=own) for each in seen]
+        keys = (name for name in known if name.startswith(f"{semaphore}/"))
+        views = [KeyView.of(each, own) for each in self.totals(keys)]
         return sorted(views, key=lambda view: (-view.waiting, -view.occupied, view.key or ""))
 
     def hint(self, resource: str) -> str:

@@ -11,7 +11,7 @@ from . import tables
 from .drawing import is_drawn
 from .options import json_option, key_option, name_argument, timeout_option
 from .terminal import inspecting, refuse_unlimited, say, say_idle
-from .views import ResourceView, SemaphoreView
+from .views import KeyView, ResourceView, SemaphoreView, View
 from .watch import refuse_both, watch_option, watching
 
 KEYS = 50  # how many keys of a semaphore are shown
@@ -101,7 +101,7 @@ def show(
     with inspecting(ctx, timeout) as inspector:
         resource = inspector.find(name, key)
 
-        def seen() -> tuple[ResourceView, list[ResourceView]]:
+        def seen() -> tuple[ResourceView, list[KeyView]]:
             keys = [] if key is not None else inspector.keys(resource)
             if sort == "oldest":
                 keys.sort(key=_oldest, reverse=True)
@@ -120,5 +120,5 @@ def show(
     return None
 
 
-def _oldest(view: SemaphoreView | ResourceView) -> float:
+def _oldest(view: View) -> float:
     return -1.0 if view.oldest_wait is None else view.oldest_wait

@@ -8,7 +8,7 @@ from dataclasses import replace
 from . import drawing
 from .answers import limit_cell, limit_of, not_in_force, until, why_in_force
 from .text import NOTHING, duration, place, printable, sentence, width
-from .views import PermitView, Purged, ResourceView, SemaphoreView, WaiterView, Where
+from .views import KeyView, PermitView, Purged, ResourceView, SemaphoreView, View, WaiterView, Where
 
 PERMITS = 50  # how many permits of a resource are shown
 IN_TRANSIT = (
@@ -38,7 +38,7 @@ def rows_of_semaphores(
             _limits(view),
             str(view.keys) if view.keys else NOTHING,
             _in_use(view),
-            str(view.waiting),
+            _all_waiting(view),
             duration(view.oldest_wait),
         )
         for view in views
@@ -62,20 +62,20 @@ def recovers(seconds: float) -> str:
     return f"{why}: it admits no task for {duration(seconds)}."
 
 
-def keys(views: Sequence[ResourceView], most: int, *, draws: bool = False) -> str:
+def keys(views: Sequence[KeyView], most: int, *, draws: bool = False) -> str:
     text = table(*rows_of_keys(views[:most]))
     shown = drawing.drawn(text, views[:most]) if draws else text
     return shown + _more(len(views) - most, "keys")
 
 
-def rows_of_keys(views: Sequence[ResourceView]) -> tuple[Sequence[str], list[Sequence[str]]]:
+def rows_of_keys(views: Sequence[KeyView]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the headings, and a row for each key, which begins with it."""
     rows: list[Sequence[str]] = [
         (
             printable(view.key or ""),
             limit_of(view),
             _in_use(view),
-            str(view.waiting),
+            _all_waiting(view),
             duration(view.oldest_wait),
         )
         for view in views
@@ -83,9 +83,7 @@ def rows_of_keys(views: Sequence[ResourceView]) -> tuple[Sequence[str], list[Seq
     return ("KEY", "LIMIT", "IN USE", "WAITING", "OLDEST"), rows
 
 
-def whole(
-    view: ResourceView, of_keys: Sequence[ResourceView], most: int, *, draws: bool = False
-) -> str:
+def whole(view: ResourceView, of_keys: Sequence[KeyView], most: int, *, draws: bool = False) -> str:
     """Show a resource, and the keys of a semaphore that has keys."""
     text = without_keys(view, of_keys, draws=draws)
     if not of_keys:
@@ -94,9 +92,7 @@ def whole(
     return f"{text}\n\n{table_of_keys}\n\n--key shows the permits and waiters of one key."
 
 
-def without_keys(
-    view: ResourceView, of_keys: Sequence[ResourceView], *, draws: bool = False
-) -> str:
+def without_keys(view: ResourceView, of_keys: Sequence[KeyView], *, draws: bool = False) -> str:
     """Show a resource, and the sums of its keys."""
     parts = [resource(view, draws=draws)]
     if view.for_each_key or not all(key.is_free for key in of_keys):
@@ -207,19 +203,24 @@ def _of_each_key(view: ResourceView) -> str:
     return f"; limit of each key {limit}" if view.for_each_key and limit != NOTHING else ""
 
 
-def _in_use(view: SemaphoreView | ResourceView) -> str:
+def _in_use(view: SemaphoreView | KeyView) -> str:
     return f"{view.occupied}{_kept(view)}{_saturated(view)}"
 
 
-def _saturated(view: SemaphoreView | ResourceView) -> str:
+def _saturated(view: SemaphoreView | KeyView) -> str:
     if isinstance(view, SemaphoreView) and (keys := view.saturated_keys):
         return f" ({keys} key{'s' * (keys > 1)} saturated)"
     return " (saturated)" if view.saturated else ""
 
 
-def _kept(view: SemaphoreView | ResourceView) -> str:
+def _kept(view: View) -> str:
     """Say how much room waits keep while another of their semaphores is saturated, if any do."""
     return f", {view.kept_room} kept for waiting tasks" if view.kept_room else ""
+
+
+def _all_waiting(view: SemaphoreView | KeyView) -> str:
+    never = f" ({view.unsatisfiable} too heavy)" if view.unsatisfiable else ""
+    return f"{view.waiting}{never}"
 
 
 def _waiting(view: ResourceView) -> str:

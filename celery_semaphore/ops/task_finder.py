@@ -28,7 +28,7 @@ class TaskFinder:
     semaphores_of: Callable[[str], Collection[str] | None]
     result: Callable[[str], str | None]
 
-    def find(self, task_id: str) -> TaskView:
+    def find(self, task_id: str, *, everywhere: bool) -> TaskView:
         waits = [self._wait(each) for each in self.store.waits_of(task_id)]
         holders = {permit.task_id for wait in waits for permit in wait.at.permits}
         heard = self.ask({task_id} | holders)
@@ -39,7 +39,8 @@ class TaskFinder:
         if waits:
             waits = [replace(each, at=named(each.at, heard)) for each in waits]
             return replace(seen, state=waits[0].state, waits=tuple(waits))
-        permits = tuple(named_permit(each, heard) for each in self._permits(task_id, name))
+        wanted = self.semaphores_of(name) if name else None if everywhere else ()
+        permits = tuple(named_permit(each, heard) for each in self._permits(task_id, wanted))
         if permits or heard.workers_of(task_id, active=True):
             return replace(seen, state=TaskState.RUNS, permits=permits)
         if task_id in heard.tasks:
@@ -59,9 +60,8 @@ class TaskFinder:
             left,
         )
 
-    def _permits(self, task_id: str, name: str | None) -> Iterator[HeldView]:
-        """Yield its permits at its semaphores; where these are not known, at all that are in use."""
-        wanted = self.semaphores_of(name) if name else None
+    def _permits(self, task_id: str, wanted: Collection[str] | None) -> Iterator[HeldView]:
+        """Yield its permits at the semaphores that it may use; None: at all that are in use."""
         names = [
             each
             for each in (self.store.resources() if wanted is None or wanted else ())

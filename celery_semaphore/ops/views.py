@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.permit import Decision, DeclaredLimit, Held, Kind, Snapshot, Waiter
+from ..core.permit import Decision, DeclaredLimit, Held, Kind, Snapshot, Totals, Waiter
 from ..core.ticket import Ticket
 
 
@@ -24,7 +24,6 @@ class Where(StrEnum):
     IN_TRANSIT = "in transit"
 
 
-NONE_WAITS: Mapping[str, float] = {}
 _REACHABLE = {Kind.REQUEUE: Where.KEPT, Kind.PARK: Where.PARKED, Kind.BLOCK: Where.CALLING}
 
 
@@ -59,18 +58,18 @@ class SemaphoreView:
     )
     saturated: bool = False  # tasks wait because no permit is free, at any key
     saturated_keys: int = 0
+    unsatisfiable: int = 0  # of its waits, those with a weight above the limit in force
 
     @classmethod
     def of(
         cls,
         name: str,
-        seen: Sequence[Snapshot],
+        seen: Sequence[Totals],
         decisions: Mapping[str, Decision],
         elsewhere: Sequence[Snapshot],
         own_limit: int | None,
         *,
         recovering: float | None = None,
-        oldest: Mapping[str, float] = NONE_WAITS,
     ) -> SemaphoreView:
         """Build the view from the keys in use, and all that operators decided.
 
@@ -93,9 +92,7 @@ class SemaphoreView:
             sum(each.occupied for each in seen),
             sum(each.waiting for each in seen),
             recovering=recovering,
-            oldest_wait=max(
-                (oldest[at.resource] for at in seen if at.resource in oldest), default=None
-            ),
+            oldest_wait=longest(each.oldest_wait for each in seen),
             paused=pause is not None,
             pause_left=None if pause is None else pause.left,
             paused_keys=sum(semaphore_of(at) == name for at in pauses),
@@ -104,6 +101,7 @@ class SemaphoreView:
             own_limit=own_limit,
             saturated=bool(saturated),
             saturated_keys=sum("/" in at for at in saturated),
+            unsatisfiable=sum(each.set_aside for each in seen),
         )
 
 
@@ -164,6 +162,49 @@ class WaiterView:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyView:
+    """Shows one key in the list of its semaphore's keys; ``ResourceView`` shows its permits and waiters."""
+
+    resource: str  # its name in the store
+    semaphore: str  # a very long name is cut, with a digest at its end
+    key: str | None  # cut likewise
+    limit: int | None  # in force, but for a pause; None if the store knows none
+    set_by_operator: bool
+    occupied: int
+    waiting: int
+    unsatisfiable: int  # of its waits, those with a weight above the limit in force
+    kept_room: int  # see Snapshot.kept
+    mean_held: float | None  # how long permits were held lately
+    oldest_wait: float | None  # how long the oldest wait has lasted; None without one
+    paused: bool  # it, or its semaphore
+    saturated: bool  # tasks wait because no permit is free, not only because of a pause
+    own_limit: int | None  # what this app's tasks declare; the store may know another, or none
+
+    @classmethod
+    def of(cls, seen: Totals, own_limit: int | None) -> KeyView:
+        return cls(
+            seen.resource,
+            *names_of(seen.resource),
+            seen.limit,
+            seen.set_by_operator,
+            seen.occupied,
+            seen.waiting,
+            seen.set_aside,
+            seen.kept,
+            seen.mean_held,
+            seen.oldest_wait,
+            seen.paused,
+            is_saturated(seen),
+            own_limit,
+        )
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is no permit, no kept room and no wait."""
+        return not (self.occupied or self.kept_room or self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceView:
     """Shows one key of a semaphore, or a semaphore without keys."""
 
@@ -218,20 +259,19 @@ class ResourceView:
         """Whether there is nothing to show: nothing uses it, no limit is in force, and it is not paused."""
         return self.is_free and self.limit is None and not self.paused
 
-    def with_keys(self, keys: Sequence[ResourceView]) -> ResourceView:
+    def with_keys(self, keys: Sequence[KeyView]) -> ResourceView:
         """Return the view of a whole semaphore: what is used and waits at its keys is counted with its own."""
-        waits = [each.oldest_wait for each in (self, *keys) if each.oldest_wait is not None]
         return replace(
             self,
             occupied=self.occupied + sum(each.occupied for each in keys),
             kept_room=self.kept_room + sum(each.kept_room for each in keys),
             waiting=self.waiting + sum(each.waiting for each in keys),
             saturated=self.saturated or any(each.saturated for each in keys),
-            oldest_wait=max(waits, default=None),
+            oldest_wait=longest([self.oldest_wait, *(each.oldest_wait for each in keys)]),
         )
 
     @classmethod
-    def of(cls, seen: Snapshot, oldest: Mapping[str, float] = NONE_WAITS) -> ResourceView:
+    def of(cls, seen: Snapshot, oldest_wait: float | None) -> ResourceView:
         until = seen.paused_until
         return cls(
             seen.resource,
@@ -244,13 +284,16 @@ class ResourceView:
             tuple(PermitView.of(held, seen.at) for held in seen.holders),
             tuple(WaiterView.of(waiter, seen) for waiter in seen.waiters),
             recovering=recovering_for(seen),
-            oldest_wait=oldest.get(seen.resource),
+            oldest_wait=oldest_wait,
             paused=until is not None,
             pause_left=None if until is None or until == inf else until - seen.at,
             declared=seen.declared,
             kept_room=seen.kept,
             saturated=is_saturated(seen),
         )
+
+
+View = SemaphoreView | KeyView | ResourceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +306,20 @@ class Purged:
     calls: int  # waiters outside tasks: only their own processes can end these
 
 
-def is_saturated(seen: Snapshot) -> bool:
+def longest(waits: Iterable[float | None]) -> float | None:
+    """Return the longest of these waits; None without any."""
+    return max((each for each in waits if each is not None), default=None)
+
+
+def is_saturated(seen: Snapshot | Totals) -> bool:
     """Return whether tasks wait because permits are in use, or kept for a wait of several semaphores.
 
     A single permit may be free if the weight of the first waiter is known, and is larger.
     """
     if not (seen.waiting and seen.limit):
         return False
-    head = next((each.weight for each in seen.waiters if each.position == 0), 1)
+    waiters = seen.waiters if isinstance(seen, Snapshot) else ()
+    head = next((each.weight for each in waiters if each.position == 0), 1)
     return seen.occupied + seen.kept + min(head, seen.limit) > seen.limit
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,6 +17,8 @@ from celery_semaphore.core.permit import (
     Reason,
     Refusal,
     Renewal,
+    Snapshot,
+    Totals,
     Wait,
 )
 from celery_semaphore.core.ticket import Ticket
@@ -24,9 +26,10 @@ from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import answers, tables
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.length import length
+from celery_semaphore.ops.reader import COUNTED
 from celery_semaphore.ops.replies import Replies, TaskAt
 from celery_semaphore.ops.text import duration, printable, width
-from celery_semaphore.ops.views import ResourceView, SemaphoreView
+from celery_semaphore.ops.views import KeyView, ResourceView, SemaphoreView
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 
@@ -243,6 +246,15 @@ def test_who_weighs_more_than_the_limit_waits_for_ever(
     waiter = inspector.resource("api").waiters[0]
     assert (waiter.unsatisfiable, waiter.expected) == (True, None)
     assert "never" in tables.resource(inspector.resource("api"))
+    heavy = claims("export", "x", limit=3, weight=3)
+    hold(store, "t3:1", heavy)
+    wait(store, "t4:1", Kind.PARK, heavy)
+    wait(store, "t5:1", wanted=claims("export", "x", limit=3))
+    store.set_limit(2, "export")
+    store.release("t3:1", heavy)  # nobody looks at the line before there is room
+    assert [view.unsatisfiable for view in inspector.semaphores() if view.waiting] == [0, 1]
+    assert [(view.waiting, view.unsatisfiable) for view in inspector.keys("export")] == [(2, 1)]
+    assert "  2 (1 too heavy)  " in tables.keys(inspector.keys("export"), 9)
 
 
 def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector) -> None:
@@ -313,6 +325,36 @@ def test_keys(store: MemoryStore, inspector: Inspector) -> None:
         inspector.tasks("export", ["t8"])
     with pytest.raises(SemaphoreError, match=f"t0 has no permit; {keyed}"):
         inspector.permit_of("export", "t0")
+
+
+class CountingStore(MemoryStore):
+    """Counts the resources of which it is asked for a snapshot, and the calls for totals."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        super().__init__(options)
+        self.seen, self.counted = 0, 0
+
+    def snapshots(self, resources: Iterable[str]) -> Iterator[Snapshot]:
+        for each in super().snapshots(resources):
+            self.seen += 1
+            yield each
+
+    def totals(self, resources: Sequence[str]) -> list[Totals]:
+        self.counted += 1
+        return super().totals(resources)
+
+
+def test_a_list_of_many_keys_takes_few_calls() -> None:
+    """Each page that an operator has open repeats it, and a snapshot of each key would be a call of its own."""
+    store = CountingStore(StoreOptions(lease=LEASE))
+    for n in range(2 * COUNTED + 1):
+        hold(store, f"t{n}:1", claims("export", str(n)))
+    inspector = Inspector(store)
+    (view,) = inspector.semaphores()
+    assert (view.keys, view.occupied, store.counted) == (2 * COUNTED + 1, 2 * COUNTED + 1, 3)
+    assert store.seen == 2  # the semaphore without a key, and a key that is not in use
+    assert len(inspector.keys("export")) == 2 * COUNTED + 1
+    assert (store.counted, store.seen) == (6, 2)
 
 
 def test_the_limit_of_one_key_is_not_that_of_all(store: MemoryStore) -> None:
@@ -426,7 +468,7 @@ def test_what_is_no_length(text: str) -> None:
 
 def test_a_store_that_lost_the_declared_limit(store: MemoryStore) -> None:
     hold(store, "t:1")
-    seen = [replace(store.snapshot("api"), limit=None)]
+    seen = [replace(each, limit=None) for each in store.totals(["api"])]
     view = SemaphoreView.of("api", seen, {}, (), 5)
     assert (view.limits, view.own_limit) == ((), 5)
 
@@ -714,8 +756,10 @@ def test_after_the_store_forgot_nobody_is_admitted_for_a_while(
     why = "The store was restarted or replaced, and may have forgotten permits: it admits no task for 10.0 s."
     assert tables.resource(seen).splitlines()[4] == why
     assert tables.semaphores([view]).splitlines()[-1] == why
-    assert why in tables.whole(replace(seen, for_each_key=True), [seen], most=9).splitlines()
-    (waiter,) = ResourceView.of(replace(store.snapshot("api", 1), mean_held=6.0)).waiters
+    (counted,) = store.totals(["api"])
+    whole = tables.whole(replace(seen, for_each_key=True), [KeyView.of(counted, None)], most=9)
+    assert why in whole.splitlines()
+    (waiter,) = ResourceView.of(replace(store.snapshot("api", 1), mean_held=6.0), None).waiters
     assert waiter.expected == LEASE / 3 + 2
     clock.advance(LEASE / 3)
     assert {each.recovering for each in inspector.semaphores()} == {None}

@@ -227,6 +227,15 @@ def test_only_the_semaphores_of_its_task_are_looked_at(store: MemoryStore) -> No
     ]
 
 
+def test_a_name_that_is_searched_for_is_not_looked_for_at_each_key(store: MemoryStore) -> None:
+    hold(store, "t:1", API, DISK)
+    assert Inspector(store).why("t").state is TaskState.RUNS
+    assert Inspector(store).why("t", everywhere=False).state is TaskState.UNKNOWN
+    workers = Workers(t=TaskAt("shop.call", "celery@one", active=True))
+    finder = Inspector(store, ask=workers, semaphores_of={"shop.call": frozenset({"disk"})}.get)
+    assert [each.resource for each in finder.why("t", everywhere=False).permits] == ["disk/x"]
+
+
 def test_a_received_task(store: MemoryStore) -> None:
     workers = Workers(t=TaskAt("shop.call", "celery@one", active=False))
     view = Inspector(store, ask=workers, result=lambda _: "FAILURE").why("t")

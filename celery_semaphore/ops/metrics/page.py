@@ -21,7 +21,7 @@ from ..why import told
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from ..views import ResourceView, SemaphoreView
+    from ..views import KeyView, SemaphoreView, View
 
 PAGE = "/page"
 STILL = "still"  # in an address: the page does not reload by itself
@@ -143,12 +143,12 @@ def _semaphores(views: Sequence[SemaphoreView]) -> str:
     return _table(views, *tables.rows_of_semaphores(views)) + notes
 
 
-def _keys(views: Sequence[ResourceView]) -> str:
+def _keys(views: Sequence[KeyView]) -> str:
     return _table(views, *tables.rows_of_keys(views))
 
 
 def _table(
-    views: Sequence[SemaphoreView | ResourceView],
+    views: Sequence[View],
     head: Sequence[str],
     rows: Iterable[Sequence[str]],
 ) -> str:
