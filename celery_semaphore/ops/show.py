@@ -49,7 +49,7 @@ def list_(
             return [view for view in views if not wanted or view.resource in wanted]
 
         if watch:
-            watching(lambda: say(ctx, tables.semaphores(seen(), draws=is_drawn())))
+            watching(ctx, lambda: tables.semaphores(seen(), draws=is_drawn()))
         elif as_json:
             say(ctx, [asdict(view) for view in seen()])
         else:
@@ -108,7 +108,7 @@ def show(
             return inspector.resource(resource, waiters=waiters), keys
 
         if watch:
-            return watching(lambda: say(ctx, tables.whole(*seen(), KEYS, draws=is_drawn())))
+            return watching(ctx, lambda: tables.whole(*seen(), KEYS, draws=is_drawn()))
         view, keys = seen()
         nearest = inspector.nearest_key(resource) if key is not None and view.is_free else None
     if as_json:

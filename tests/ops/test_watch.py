@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from celery_semaphore.ops.watch import fitting
 from tests.conftest import StartServer
 from tests.support.process import ROOT, wait_until
 from tests.worker.conftest import Site
@@ -41,6 +42,14 @@ def test_it_prints_again_also_after_an_outage(
         process.wait()
     assert "Traceback" not in failed()
     assert "Abort" not in failed()
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [(5, "a\nb\nc\nd"), (4, "a\nb\n… and 2 more lines"), (1, "a\n… and 3 more lines")],
+)
+def test_a_terminal_shows_the_beginning(rows: int, shown: str) -> None:
+    assert fitting("a\nb\nc\nd", rows) == shown
 
 
 def test_it_is_not_json(semaphore: Command) -> None:
