@@ -30,10 +30,10 @@ class Directory:
     def check(self, resource: str) -> None:
         """Raise ``UnknownSemaphore`` for a name that is likely to be misspelt."""
         check_text("resource", resource, "find() returns it")
-        known = self.semaphores()
-        if semaphore_of(resource) in known:
+        whole = semaphore_of(resource)
+        if any(semaphore_of(name) == whole for name in self._resources()):  # mostly the first names
             return
-        semaphore, names = names_of(resource)[0], {names_of(name)[0] for name in known}
+        semaphore, names = names_of(resource)[0], {names_of(name)[0] for name in self.semaphores()}
         meant = nearest(semaphore, names, alike=0.5)
         hint = f"did you mean {meant!r}?" if meant else f"known semaphores: {_listed(names)}."
         msg = f"no semaphore {semaphore!r} is in use, limited, or declared by a task of this app; {hint}"
