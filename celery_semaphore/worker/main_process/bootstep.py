@@ -176,10 +176,11 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         else:
             limiter.queues.disconnected()
         try:
-            with _bounded_answers(c) if ends else nullcontext():
-                if self.granted is not None:
+            if self.granted is not None:
+                with _bounded_answers(c) if ends else nullcontext():
                     self.granted.cancel()
-                if ends:
+            if ends:
+                with _bounded_answers(c):
                     _cease_to_consume(c)
         finally:  # whatever kombu raises
             kept, limiter.worker.kept = self.kept, None
@@ -269,7 +270,8 @@ def _bounded_answers(c: Consumer) -> Iterator[None]:
         return
     socket, since = connection.connection.transport.sock, time.monotonic()
     longest = COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
-    socket.settimeout(longest)
+    if socket.gettimeout() != NONE_COMES_S:  # else an earlier one timed out
+        socket.settimeout(longest)
     yield
     if time.monotonic() - since >= longest:
         socket.settimeout(NONE_COMES_S)

@@ -69,6 +69,49 @@ def test_an_answer_is_waited_for_in_bounds(
         assert ours.gettimeout() == 0.1
 
 
+def test_the_second_answer_is_not_waited_for_once_the_first_did_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A supervisor would lose its patience with a worker that waits for each of them."""
+    monkeypatch.setattr(bootstep, "ANSWER_S", 0.2)
+    monkeypatch.setattr(state, "should_stop", 0)
+    waited: list[float | None] = []
+    ours, broker = socket.socketpair()
+
+    def cancel() -> None:
+        waited.append(ours.gettimeout())
+        with pytest.raises(TimeoutError):
+            ours.recv(1)
+
+    transport = SimpleNamespace(sock=ours)
+    connection = SimpleNamespace(connected=True, connection=SimpleNamespace(transport=transport))
+    c: Any = SimpleNamespace(
+        app=Celery(broker="pyamqp://", set_as_current=False),
+        blueprint=SimpleNamespace(state=CLOSE),
+        connection=connection,
+        connection_errors=(),
+        channel_errors=(),
+        task_consumer=SimpleNamespace(cancel=cancel),
+    )
+    granted = SimpleNamespace(cancel=cancel, leave=lambda *, ends: None)
+    step: Any = SimpleNamespace(limiter=_limiter([]), granted=granted, kept=None)
+    monkeypatch.setattr(bootstep, "give_back_unread", lambda _: None)
+    with ours, broker:
+        bootstep.SemaphoreConsumerStep.stop(step, c)
+    assert waited == [0.2, 0.1]
+
+
+def _limiter(waited: list[float]) -> SimpleNamespace:
+    return SimpleNamespace(
+        settings=SimpleNamespace(publish_timeout=10.0),
+        mover=SimpleNamespace(flush=waited.append, empty=lambda _: None),
+        queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
+        sweeper=SimpleNamespace(soon=lambda: None),
+        close=lambda _timeout, *, flush: waited.append(flush),
+        worker=SimpleNamespace(connections=1, homes=frozenset()),
+    )
+
+
 @pytest.mark.parametrize(
     ("how", "longest"),
     [("should_stop", [10.0, 5.0]), ("should_terminate", [2.0, 2.0])],
@@ -80,15 +123,7 @@ def test_what_goes_back_is_waited_for_in_bounds(
     """The broker may be away: it delivers again what a cold shutdown did not give back."""
     monkeypatch.setattr(state, how, 0)
     waited: list[float] = []
-    limiter = SimpleNamespace(
-        settings=SimpleNamespace(publish_timeout=10.0),
-        mover=SimpleNamespace(flush=waited.append, empty=lambda _: None),
-        queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
-        sweeper=SimpleNamespace(soon=lambda: None),
-        close=lambda _timeout, *, flush: waited.append(flush),
-        worker=SimpleNamespace(connections=1, homes=frozenset()),
-    )
-    step: Any = SimpleNamespace(limiter=limiter, granted=None, kept=None)
+    step: Any = SimpleNamespace(limiter=_limiter(waited), granted=None, kept=None)
     c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
     bootstep.SemaphoreConsumerStep.stop(step, c)
     bootstep.SemaphoreConsumerStep.shutdown(step, c)
