@@ -25,6 +25,11 @@ tasks with a countdown of 1 to 3 s, some 300 a second, it doubled 18 in 58 resta
 30 ms of the stop. So a task counts as repeated by the restart of the broker if its message was to be passed on then
 or while the broker was away. Plain tasks with a countdown are beside it.
 
+*Joined.* Celery's handler of QUIT cancels consumers, and so reads frames of RabbitMQ beside the loop that it
+interrupted. If the loop had read a body and not looked at it yet, py-amqp takes the body of a later message for the
+first half of this one, and Celery drops what it cannot decode. So a task whose message a worker that was told to end
+cold could not decode counts as lost, as plain ones are, and is no fault.
+
 *Popped.* Redis loses a message that kombu popped and had not kept when the server stopped, or when a worker
 that hung or crashed was gone. The broker's record shows such a pop (see `record.py`), so no task is excused
 that our code received.
@@ -196,6 +201,8 @@ class Judge:
         self, task: str, how: Sent, runs: list[Run], *, completed: bool, by_broker: bool
     ) -> str | None:
         """Say what no end of a worker or broker excuses."""
+        if not completed and self._was_joined(task):
+            return None
         if any(run.is_cut and run.ended < _cut_from(run.life) for run in runs):
             return "was cut by a warm end"
         if not completed and how.is_late:
@@ -212,6 +219,11 @@ class Judge:
         """Tell whether an early-ack task was cut between its acknowledgement and its first line."""
         noted = self._said[task].noted if task in self._said else None
         return noted is not None and noted.at >= _cut_from(noted.life)
+
+    def _was_joined(self, task: str) -> bool:
+        """Tell whether a cold end joined its message to another one."""
+        known = self._said.get(task) or Said()
+        return any(life.cold is not None for life in known.undecodable)
 
     def _is_exposed(self, run: Run, *, late: bool) -> bool:
         """Tell whether its acknowledgement may have been lost with its worker or with the broker."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .fleet import Life
 
 SAID = re.compile(r"(noted|published|acknowledged) (\S+) at (\S+)(?: for (\d+) s)?")
+UNDECODABLE = re.compile(r"Can't decode message body: .*?'id': '([^']+)'")
 RECEIVED = re.compile(r"\[(\S+)\] received")
 
 
@@ -43,6 +44,7 @@ class Said:
     received: int = 0
     published: list[Published] = field(default_factory=list)  # while it waited, and confirmed
     acknowledged: list[tuple[Life, float]] = field(default_factory=list)
+    undecodable: list[Life] = field(default_factory=list)  # whose Celery dropped its message
 
 
 def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
@@ -56,6 +58,8 @@ def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
                 found[task].published.append(Published(float(at), int(delay)))
             else:
                 found[task].acknowledged.append((life, float(at)))
+        for task in UNDECODABLE.findall(log):
+            found[task].undecodable.append(life)
         for task in RECEIVED.findall(log):
             found[task].received += 1
     return found

@@ -48,10 +48,12 @@ def judged(
     away: Windows = (),
     acknowledged: Sequence[tuple[Life, float]] = (),
     published: Sequence[Published] = (),
+    undecodable: Sequence[Life] = (),
     broker_delays: bool = False,
 ) -> Findings:
     """What the judge says of one limited task."""
     said = Said(noted, acknowledged=list(acknowledged), published=list(published))
+    said.undecodable += undecodable
     judge = Judge(lives, {"t": said}, away, broker_delays=broker_delays)
     found = judge.findings({"t": Sent("park", acks, 0.05, 1.0)}, {"park": log})
     return found[False, acks]
@@ -80,6 +82,14 @@ def test_an_early_task_is_lost_long_before_the_cold_end() -> None:
     assert not judged("early", [], cold, noted=Noted(cold, 8.9)).faults
     assert judged("early", [], cold, noted=Noted(cold, 5.0)).faults
     assert judged("early", [], warm, noted=Noted(warm, 8.9)).faults
+
+
+@pytest.mark.parametrize("acks", ["early", "late"])
+def test_a_message_that_a_cold_end_joined_to_another(acks: str) -> None:
+    cold, warm = life("QUIT", **QUIT), life(**TERM)
+    found = judged(acks, [], cold, undecodable=[cold])
+    assert (found.lost, found.faults) == (["t"], {})
+    assert judged(acks, [], warm, undecodable=[warm]).faults
 
 
 def test_a_task_that_is_cut() -> None:
@@ -154,8 +164,10 @@ def test_a_task_that_runs_beside_itself() -> None:
 
 def test_the_logs_are_read() -> None:
     log = "noted t at 1.5\npublished t at 2.5 for 1 s\nacknowledged t at 2.6\nTask park late[t] received\n"
+    log += "Can't decode message body: DecodeError() [type:'json' headers:{'task': 'park', 'id': 't', 'eta': None}]\n"
     published = [Published(2.5, 1)]
-    assert said([(it := life(), log)]) == {"t": Said(Noted(it, 1.5), 1, published, [(it, 2.6)])}
+    it = life()
+    assert said([(it, log)]) == {"t": Said(Noted(it, 1.5), 1, published, [(it, 2.6)], [it])}
 
 
 def entries(*times_and_inside: tuple[float, int]) -> list[Any]:
