@@ -23,6 +23,21 @@ short = Group(
 
 MUTANTS = (
     lua(
+        "totals count kept room that is over",
+        "a list says that room is kept until the next call ends it",
+        "totals",
+        "(now < room.ends and room.weight or 0)",
+        "room.weight",
+    ),
+    postgresql(
+        "totals count kept room that is over",
+        "a list says that room is kept until the next call ends it",
+        "totals",
+        " AS room WHERE room.ends > now)",
+        " AS room)",
+        "tests/stores/test_conformance.py::TestPostgresStore::test_its_time_ends",
+    ),
+    lua(
         "newcomers overtake the parked",
         "a free permit goes to whoever asks, and the parked wait on",
         "_line",

@@ -34,7 +34,7 @@ local function decided(name)
     return set[1] or set[2], lasts(set[3]) or lasts(set[4])
 end
 
--- T7: return the weight of the kept room whose time lasts.
+-- T7: return the weight of the kept room that is not over.
 local function kept_in(packed)
     local sum = 0
     for _, room in ipairs(packed and cmsgpack.unpack(packed) or {}) do
