@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from celery_semaphore.core.store import Acquire, HandedOn, Release
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore, connection, from_url, runner
+from tests.conftest import StartServer
+from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
@@ -142,6 +145,37 @@ def test_after_a_fault_only_those_without_an_answer_are_repeated(
     assert counts == [3, 1]
     assert permits(answers) == 2
     assert answers[1] == HandedOn()
+
+
+def test_a_server_that_loads_its_data(start_valkey: StartServer) -> None:
+    """redis-py closes the connection at the first such answer, and no later one of a batch can be read."""
+    server = start_valkey(appendonly="yes")
+    store = from_url(server.url, StoreOptions(timeout=0.5))
+    store.acquire(OTHER, "z")
+    with server.client() as client:
+        client.execute_command("DEBUG", "POPULATE", 5000)
+        client.execute_command("BGREWRITEAOF")
+        wait_until(lambda: not client.info("persistence")["aof_rewrite_in_progress"])
+    server.kill()
+    server.options |= {"key_load_delay": "400", "loading_process_events_interval_bytes": "1024"}
+    with ThreadPoolExecutor() as executor:
+        started = executor.submit(server.start)
+        said = set[str]()
+        while not started.done():
+            said |= _errors(store)
+        started.result()
+    assert any("LOADING" in each for each in said), said
+    answers = store.call_all([Acquire(CLAIMS, "a"), Release("z", OTHER)])
+    assert answers[1] == HandedOn()
+
+
+def _errors(store: RedisStore) -> set[str]:
+    """Return what a batch says, which is unavailable as a whole or for each call."""
+    try:
+        answers = store.call_all([Acquire(CLAIMS, "a"), Release("y", OTHER)])
+    except StoreUnavailable as error:
+        return {str(error)}
+    return {str(each) for each in answers if isinstance(each, StoreUnavailable)}
 
 
 def test_a_server_that_is_away(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,9 +89,17 @@ def _mode_of(info: Mapping[str, str]) -> str | None:
 
 
 def exchanged(connection: Any, commands: list[bytes]) -> list[Any]:
-    """Return an answer or error for each command; all are read before any is examined."""
+    """Return an answer or error for each command; all are read before any is examined.
+
+    At the answer that a server loads its data redis-py closes the connection, so it stands for all that follow.
+    """
     connection.send_packed_command([b"".join(commands)])
-    return [_answer(connection) for _ in commands]
+    answers: list[Any] = []
+    while len(answers) < len(commands):
+        answer = _answer(connection)
+        is_last = isinstance(answer, redis.exceptions.BusyLoadingError)
+        answers += [answer] * (len(commands) - len(answers) if is_last else 1)
+    return answers
 
 
 def _answer(connection: Any) -> Any:
