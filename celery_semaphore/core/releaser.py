@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
 from .store import CALLED, HandedOn, Release, Store
 from .ticket import Ticket
+
+logger = logging.getLogger(__name__)
 
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
@@ -171,6 +174,13 @@ class Releaser:
             return self._store.call_all([Release(each.holder, each.claims) for each in some])
         except StoreUnavailable as error:
             return [error] * len(some)
+        except SemaphoreError:
+            raise
+        except (
+            Exception
+        ) as error:  # not the store's: what is dropped here is a permit until its lease ends
+            logger.exception("releases failed, and are repeated")
+            return [StoreUnavailable(repr(error))] * len(some)
 
     def _noted(self, answers: Sequence[object]) -> list[_Release]:
         """Note whether the store answers; return what is given up."""

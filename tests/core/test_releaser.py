@@ -212,6 +212,28 @@ def test_the_place_of_a_wait_is_given_up_at_no_time() -> None:
     assert store.released == [(ticket, ["one"])]
 
 
+@pytest.mark.usefixtures("quick")
+def test_an_error_that_is_not_the_stores_drops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Each permit of the batch would last for its lease, and each place in line for as long as the process."""
+    store, errors = FailingStore(), [AttributeError("readline"), MemoryError()]
+    store.calls_at_once = 1
+    call_all = store.call_all
+
+    def failing(calls: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return call_all(calls)
+
+    store.call_all = failing  # type: ignore[method-assign]
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    releaser.release(place(1), [ONE])
+    releaser.start()
+    wait_until(lambda: len(store.released) == 2, 10, "they are released")
+    releaser.close(5)
+    assert caplog.messages.count("releases failed, and are repeated") == 2
+
+
 def test_many_are_released_together() -> None:
     store, together = FailingStore(), list[int]()
     store.calls_at_once = 1
