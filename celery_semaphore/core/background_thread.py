@@ -32,18 +32,21 @@ class BackgroundThread:
         self._is_over = is_over
         self._at_end = at_end
         self._thread: threading.Thread | None = None
+        self._begun: threading.Thread | None = None  # the one that came to its first step
 
     def start(self) -> None:
         """Start the thread; once is enough. Raise ``RuntimeError`` where none can be started, as the process ends.
 
-        If it was interrupted by an error, the next call makes up for it.
+        If a signal handler interrupts it by an error, the next call makes up for it. The thread may then have died
+        before its first step, as ``Thread.start`` forgets it, or may begin late, and end in favour of another one.
         """
-        if self._thread is None or self._thread.ident is None:
+        before = self._thread
+        if before is None or not (before is self._begun or before.is_alive()):
             if sys.is_finalizing():  # no thread begins then, and its starter would wait for ever
                 msg = "this process ends"
                 raise RuntimeError(msg)
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            thread = self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            thread.start()  # a signal handler that came in between has started another one
 
     def join(self, timeout: float) -> bool:
         """Wait for the end, for ``timeout`` seconds at most, and return whether the thread does not run.
@@ -60,6 +63,7 @@ class BackgroundThread:
 
     def _run(self) -> None:
         over = False
+        self._begun = threading.current_thread()
         # Another thread has this one's place if its start was interrupted, but it had begun.
         while not over and threading.current_thread() is self._thread:
             try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -124,6 +127,57 @@ def test_a_start_that_is_interrupted_is_made_up_for(
     assert len(named("a-thread")) == 1
     owner.over.set()
     assert owner.thread.join(10)
+
+
+def test_a_thread_that_dies_at_its_start_is_replaced(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a handler raises as the thread begins, ``Thread.start`` forgets the thread, which then ends by that."""
+    begins = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"
+    begin, goes_on = getattr(threading, begins), threading.Event()
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+
+    def interrupted(bootstrap: Callable[[], None], *given: Any, **options: Any) -> None:
+        monkeypatch.setattr(threading, begins, begin)
+        begin(partial(later, bootstrap), *given, **options)
+        raise InterruptedError
+
+    def later(bootstrap: Callable[[], None]) -> None:
+        goes_on.wait(10)
+        bootstrap()
+
+    monkeypatch.setattr(threading, begins, interrupted)
+    with pytest.raises(InterruptedError):
+        owner.thread.start()
+    goes_on.set()
+    first = owner.thread._thread
+    assert first is not None
+    wait_until(lambda: first.ident is not None and not first.is_alive(), 10, "it has died")
+    owner.thread.start()
+    wait_until(lambda: owner.steps > 2)
+    owner.over.set()
+    assert owner.thread.join(10)
+    owner.thread.start()
+    assert named("a-thread") == [], "one that ended is not replaced"
+
+
+def test_a_handler_may_start_it_while_it_is_started(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def handled(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        owner.thread.start()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", handled)
+    owner.thread.start()
+    wait_until(lambda: owner.steps > 2)
+    wait_until(lambda: len(named("a-thread")) == 1, 10, "the other one has ended")
+    owner.over.set()
+    assert owner.thread.join(10)
+    assert owner.ends == 1
 
 
 def test_a_thread_whose_place_another_one_has_ends(owner: Owner) -> None:
