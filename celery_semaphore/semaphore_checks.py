@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from functools import partial
 from shlex import quote
 from typing import Any
 
@@ -27,7 +28,7 @@ def check_function(function: object) -> None:
     if _is_async(function):
         msg = f"Semaphore decorates functions that are not async, not {function!r}: AsyncSemaphore decorates this one."
         raise ConfigurationError(msg)
-    if not callable(function) or inspect.isgeneratorfunction(function):
+    if not callable(function) or inspect.isgeneratorfunction(_called(function)):
         msg = (
             f"Semaphore decorates functions that are no generators, not {function!r}. In a generator use"
             " `with semaphore:` in its body."
@@ -46,7 +47,16 @@ def check_async_function(function: object) -> None:
 
 
 def _is_async(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    body = _called(function)
+    return inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
+
+
+def _called(function: object) -> object:
+    """Return what is called in the end: the function of a static method or a partial, the method of a callable."""
+    while isinstance(function, staticmethod | partial):
+        function = function.__func__ if isinstance(function, staticmethod) else function.func
+    is_plain = inspect.isroutine(function) or isinstance(function, type)
+    return function if is_plain else getattr(function, "__call__", function)  # noqa: B004 - to look at it
 
 
 def check_on_lost(on_lost: object) -> None:

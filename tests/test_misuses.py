@@ -464,6 +464,18 @@ OUTSIDE: list[tuple[str, str]] = [
         "not async, not <function use…: AsyncSemaphore decorates this one",
     ),
     (
+        "@api\n@staticmethod\nasync def use(): ...",
+        "not async, not <staticmethod(<function use…: AsyncSemaphore decorates this one",
+    ),
+    (
+        "class Use:\n    async def __call__(self): ...\napi(Use())",
+        "not async, not <…Use object…: AsyncSemaphore decorates this one",
+    ),
+    (
+        "import functools\ndef use(n):\n    yield\napi(functools.partial(use, 1))",
+        "no generators, not functools.partial(…`with semaphore:` in its body",
+    ),
+    (
         "@api\ndef use():\n    yield",
         "no generators, not <function use…`with semaphore:` in its body",
     ),
