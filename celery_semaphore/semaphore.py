@@ -143,8 +143,13 @@ class Semaphore(SemaphoreBase):
 
     def _give_up(self, waiter: BlockingWaiter) -> None:
         """Renew no more what an acquire got that does not return, and release it."""
-        held_permits_in(self._store).take(waiter.holder)
-        waiter.give_up()
+        try:
+            held_permits_in(self._store).take(waiter.holder)
+            waiter.give_up()
+        except BaseException:  # a signal handler raised: the store may not have been told
+            held_permits_in(self._store).take(waiter.holder)
+            waiter.give_up_later()
+            raise
 
     def _release(self, permit: Permit) -> None:
         if not held_permits_in(self._store).take(permit.holder):

@@ -122,7 +122,11 @@ class Acquisition:
     def end(self) -> None:
         """Ask no more, nor for its grant."""
         if self._waiting is not None:
-            self._asker.discard(self._waiting.wait)
+            self._asker.discard(self._waiting.wait.ticket)
+        if (
+            self._ticket is not None
+        ):  # a signal handler may have interrupted it before it knew that it waits
+            self._asker.discard(self._ticket)
 
     def names(self) -> list[str | Ticket]:
         """Return what to release if the acquire is given up: what it may hold, then its place in line.
@@ -176,9 +180,14 @@ class Acquisition:
         """Return since when the permit is surely held, None if it is lost.
 
         Nothing renewed it until its answer was read. If that took long, as its event loop was blocked or the process
-        was paused, it is renewed first.
+        was paused, it is renewed first. Where each renewal takes as long, it is given up at the deadline.
         """
+        renewed = False
         while time.monotonic() - since > self.store.lease / BEATS:
+            if renewed and time.monotonic() >= self._deadline:
+                msg = "each answer was read too late to be sure of the permit"
+                raise StoreUnavailable(msg)
+            renewed = True
             since = time.monotonic()
             renewal = (yield Run(partial(self.store.renew, [permit]))).get(permit.holder)
             if renewal is None:

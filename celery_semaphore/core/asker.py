@@ -20,6 +20,7 @@ from .session import HeldWait, SessionReply
 from .signal_safe_event import SignalSafeEvent
 from .store import Store
 from .sweep import sweep_pause
+from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +96,8 @@ class Asker:
             self._thread.start()
         return waiting
 
-    def discard(self, wait: HeldWait) -> None:
-        self._waiting.pop(wait.ticket.nonce, None)
+    def discard(self, ticket: Ticket) -> None:
+        self._waiting.pop(ticket.nonce, None)
 
     def tell(self, granted: Iterable[str]) -> None:
         """Notify the calls of this process that a release has granted permits: they need not be asked for."""

@@ -69,6 +69,12 @@ class BlockingWaiter:
         for name in self._acquisition.names():
             self._release(name)
 
+    def give_up_later(self) -> None:
+        """Do the same in the background."""
+        self._acquisition.end()
+        for name in self._acquisition.names():
+            held_permits_in(self._store).release_later(name, self._acquisition.claims)
+
     def _driven(self, steps: Steps) -> tuple[Permit, float]:
         try:
             step = next(steps)

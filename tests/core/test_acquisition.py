@@ -85,6 +85,29 @@ def test_a_renewal_that_is_read_late_is_made_again(store: MemoryStore, clock: Cl
     assert ended(steps, {answer.holder: Renewal.OK}) == (answer, clock.now)
 
 
+def test_a_permit_that_cannot_be_confirmed_in_time_is_given_up(
+    store: MemoryStore, clock: Clock
+) -> None:
+    """Its loop is blocked again and again, or each answer of the store takes long: no timeout would ever end it."""
+    one = Acquisition(store, CLAIMS, LEASE)
+    steps = one.steps()
+    answer = acquired(store, next(steps))
+    clock.now += LEASE / 2
+    assert isinstance(steps.send(answer), Run)
+    clock.now += LEASE / 2
+    with pytest.raises(SemaphoreTimeout, match="read too late to be sure of the permit"):
+        steps.send({answer.holder: Renewal.OK})
+    assert one.names() == [answer.holder], "it is held"
+
+
+def test_one_that_asks_once_confirms_its_permit_once(store: MemoryStore, clock: Clock) -> None:
+    steps = Acquisition(store, CLAIMS, 0.0).steps()
+    answer = acquired(store, next(steps))
+    clock.now += LEASE
+    assert isinstance(steps.send(answer), Run)
+    assert ended(steps, {answer.holder: Renewal.OK}) == (answer, clock.now)
+
+
 def test_a_permit_that_is_lost_by_then_is_acquired_by_another_name(
     store: MemoryStore, clock: Clock
 ) -> None:

@@ -130,7 +130,7 @@ def test_nor_does_another_one_later(
     calls = Calls(store := MemoryStore())
     asker = asking(store)
     (first,) = asker._waiting.values()
-    asker.discard(first.wait)
+    asker.discard(first.wait.ticket)
     time.sleep(0.2)  # its thread is idle, and stays for the next call
     asker._sweeps_at = 0.0
     asker.add(held(store, asker.session))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from celery_semaphore import Semaphore, semaphore, semaphore_base, with_blocks
+from celery_semaphore import (
+    Semaphore,
+    SemaphoreTimeout,
+    semaphore,
+    semaphore_base,
+    with_blocks,
+)
 from celery_semaphore.core import acquisition, blocking_waiter, held_permits, lease
+from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal
 from celery_semaphore.stores.memory import MemoryStore
@@ -118,6 +126,30 @@ def test_an_acquire_that_waited_leaves_nothing() -> None:
         stores.append(MemoryStore())
         ended = LetGo(stores[-1])
     assert refused == [True], "it waited"
+    for store in stores:
+        held_permits_in(store).close()
+
+
+def test_an_acquire_that_times_out_leaves_no_place() -> None:
+    """The interruption may come while it leaves the line. It stays only if that had not begun."""
+    stores, stayed = [MemoryStore()], 0
+
+    def acquire() -> None:
+        stores[-1].acquire([ONE], "other")
+        with suppress(SemaphoreTimeout):
+            Semaphore("api", 1, store=stores[-1]).acquire(timeout=0.001)
+
+    def has_left() -> bool:
+        return not stores[-1].snapshot("api").waiting
+
+    for step in strikes(acquire):
+        assert not asker_of(stores[-1])._waiting, step
+        try:
+            wait_until(has_left, 0.5)
+        except TimeoutError:
+            stayed += 1
+        stores.append(MemoryStore())
+    assert stayed <= 4
     for store in stores:
         held_permits_in(store).close()
 
