@@ -63,9 +63,9 @@ class BackgroundThread:
 
     def _run(self) -> None:
         over = False
-        self._begun = threading.current_thread()
         # Another thread has this one's place if its start was interrupted, but it had begun.
-        while not over and threading.current_thread() is self._thread:
+        while not over and (this := threading.current_thread()) is self._thread:
+            self._begun = this
             try:
                 over = self._is_over()
                 if not over:

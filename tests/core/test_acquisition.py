@@ -100,6 +100,29 @@ def test_a_permit_that_cannot_be_confirmed_in_time_is_given_up(
     assert one.names() == [answer.holder], "it is held"
 
 
+def test_a_call_that_was_interrupted_as_it_began_to_wait(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler raised when the thread that asks knew of it, and it did not."""
+    store.acquire(CLAIMS, "other")
+    asker, one = asker_of(store), Acquisition(store, CLAIMS, LEASE)
+    add = asker.add
+
+    def interrupted(*given: Any) -> None:
+        add(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asker, "add", interrupted)
+    steps = one.steps()
+    answer = acquired(store, next(steps))
+    with pytest.raises(KeyboardInterrupt):
+        steps.send(answer)
+    assert asker._waiting
+    one.end()
+    assert not asker._waiting
+    asker.end_if_idle()
+
+
 def test_one_that_asks_once_confirms_its_permit_once(store: MemoryStore, clock: Clock) -> None:
     steps = Acquisition(store, CLAIMS, 0.0).steps()
     answer = acquired(store, next(steps))
