@@ -138,8 +138,8 @@ MUTANTS = (
         "all permits weigh one",
         "a heavy one counts as one for a short call",
         "short_acquire",
-        "HOLDERS, KEYS[6], unpack",
-        "HOLDERS, unpack",
+        "HOLDERS, TICKETS, unpack(KEYS, 8)",
+        "HOLDERS, TICKETS, unpack(KEYS, 9)",
     ),
     lua(
         "a record of messages is of no newcomer",
@@ -152,8 +152,8 @@ MUTANTS = (
         "a newcomer passes the line",
         "a short acquire looks at permits only",
         "short_acquire",
-        "unpack(KEYS, 8)",
-        "unpack(KEYS, 9)",
+        "HOLDERS, TICKETS, unpack",
+        "HOLDERS, unpack",
     ),
     lua(
         "a short acquire admits one above the limit",
@@ -187,7 +187,7 @@ MUTANTS = (
         "a short release does not bury",
         "an acquire that the network delivers late brings the permit back",
         "short_release",
-        'call("ZADD", RELEASED, LEASE_END, HOLDER)',
+        'call("ZADD", RELEASED, END, HOLDER)',
         "",
     ),
     lua(
@@ -222,8 +222,8 @@ MUTANTS = (
         "a server writes each time with six digits",
         "for a tenth of each second its time seems to be long ago",
         "_short",
-        '("00000" .. TIME[2]):sub(-6)',
-        "TIME[2]",
+        '(#time[2] == 6 and time[2] or ("00000" .. time[2]):sub(-6))',
+        "time[2]",
     ),
     lua(
         "time only goes on for calm",
@@ -243,14 +243,14 @@ MUTANTS = (
         "a short release deletes tombstones at each call",
         "it does what the long one does at one in eight",
         "short_release",
-        "if NUMBER % 8 == 0 then",
+        "if NUMBER % 16 == 0 then",
         "if true then",
     ),
     lua(
         "tombstones end by themselves",
         "short releases never delete one of a resource that is in use",
         "short_release",
-        "if NUMBER % 8 == 0 then",
+        "if NUMBER % 16 == 0 then",
         "if false then",
     ),
     backoff(

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     LongCall = tuple[list[ResourceClaim], Sequence[Word], tuple[int, bytes]]
 
-COMMON = ("epoch", "limits", "index")
-PARTS = ("holders", "ledger", "weights", "released", "tickets")
-FIXED = 4  # arguments of each short call, see lua/_short.lua
+COMMON = ("epoch", "index")
+PARTS = ("holders", "ledger", "released", "tickets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class ShortResource:
     """Keep of one resource what its short calls send, and whether the next ones are worth a try."""
 
     keys: bytes
-    name: bytes
+    of_acquires: bytes  # further keys
     # The first acquire is not: a resource that was not used lately has no record of limits.
     acquires: Backoff = field(default_factory=lambda: Backoff(left_out=1))
     releases: Backoff = field(default_factory=Backoff)
@@ -65,7 +64,8 @@ class ShortCalls:
             return self._runner.run(scripts.ACQUIRE, *call)
         at, limit = self._of(wanted[0].resource), wanted[0].limit
         words = (holder, "" if limit is None else limit)
-        short = self._command(scripts.SHORT_ACQUIRE, at, words, messages)
+        further = 2 + messages[0], at.of_acquires + messages[1]
+        short = self._command(scripts.SHORT_ACQUIRE, at, words, further)
         return self._run(at.acquires, short, scripts.ACQUIRE, call)
 
     def release(
@@ -75,7 +75,7 @@ class ShortCalls:
         if isinstance(holder, Ticket) or not _is_common(wanted, message_id):
             return self._runner.run(scripts.RELEASE, *call)
         at = self._of(wanted[0].resource)
-        short = self._command(scripts.SHORT_RELEASE, at, (holder, ""))
+        short = self._command(scripts.SHORT_RELEASE, at, (holder,))
         return self._run(at.releases, short, scripts.RELEASE, call)
 
     def _run(
@@ -95,19 +95,19 @@ class ShortCalls:
         behind: tuple[int, bytes] = NONE,
     ) -> ShortCommand:
         def command(connection: Any, *, whole: bool) -> bytes:
-            now = () if self._now is None else (microseconds(self._now()),)
+            own = words if self._now is None else _with_time(words, self._now())
             in_force = self._durations.in_force
             known = self._known(self._runner.epoch, *in_force, run_id_of(connection))
             count = len(COMMON) + len(PARTS) + behind[0]
-            start = script.start(count, FIXED + len(now), whole=whole)
-            own = pack((*words, *now))
-            return b"".join((start, self._common, at.keys, behind[1], known, at.name, own))
+            start = script.start(count, 1 + len(own), whole=whole)
+            return b"".join((start, self._common, at.keys, behind[1], known, pack(own)))
 
         return command
 
     def _short_resource(self, resource: str) -> ShortResource:
         keys = [self._keys.part(resource, part) for part in PARTS]
-        return ShortResource(pack(keys), pack((resource,)))
+        of_acquires = self._keys.common("limits"), self._keys.part(resource, "weights")
+        return ShortResource(pack(keys), pack(of_acquires))
 
 
 def _is_common(
@@ -116,6 +116,12 @@ def _is_common(
     """Return whether a call may be of the common case."""
     is_one = len(wanted) == 1 and wanted[0].weight == 1
     return is_one and ticket is None and (message_id is None or message_id.is_first)
+
+
+def _with_time(words: Sequence[Word], now: float) -> Sequence[Word]:
+    """Add the time of a test, which is the fourth argument: see lua/_short.lua."""
+    holder, limit = (*words, "")[:2]
+    return holder, limit, microseconds(now)
 
 
 def _packed_knowledge(*words: Any) -> bytes:

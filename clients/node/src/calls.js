@@ -44,7 +44,7 @@ export const release = (claim, name) => ({ script: scripts.RELEASE, resources: [
 
 /** Release a permit of weight 1. @param {Claim} claim @param {string} holder @returns {ShortCall} */
 export function shortRelease(claim, holder) {
-  return { script: scripts.SHORT_RELEASE, resource: claim.resource, words: [holder, ""] };
+  return { script: scripts.SHORT_RELEASE, resource: claim.resource, words: [holder] };
 }
 
 /** Renew permits that are unchanged in the store. @param {Renewable[]} permits @returns {Call} */

@@ -105,7 +105,7 @@ export class Runner {
     const keys = this.#shortCommon.concat(this.#keysOf(resource, this.#shortKeys, KEYS.short_resource));
     const known = [this.epoch ?? "", ...this.#durations.inForce, runId].join(" ");
     const command = whole ? ["EVAL", script.source] : ["EVALSHA", script.sha1];
-    return command.concat(String(keys.length), keys, known, resource, words.map(String));
+    return command.concat(String(keys.length), keys, known, words.map(String));
   }
 
   /** @param {string} resource */

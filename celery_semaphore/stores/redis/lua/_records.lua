@@ -1,6 +1,6 @@
 -- Read and delete the records of permits and grants, and write tombstones; see _permits.lua for the keys.
 local records = {}
-local SELDOM = 8 -- one call in so many also deletes tombstones; AT_ONCE is more than come in between
+local SELDOM = 16 -- one call in so many also deletes tombstones; AT_ONCE is more than come in between
 
 -- Parse a record of the ledger. `confirmed`: written or renewed in this epoch. `restored` ("r"): lately, by its
 -- holder, after the store had lost the permit (A21).

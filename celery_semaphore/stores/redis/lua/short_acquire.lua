@@ -1,9 +1,12 @@
 -- Grant a permit of weight 1 on one resource to a new holder without a ticket, by its task's first message or none.
---   for the keys and arguments see _short.lua; KEYS[9] is the record of the task's messages, or there is none
+--   for the keys and arguments see _short.lua; KEYS[7] limits  8 weights  9 record of the task's messages, or none
 -- Returns 0, or as acquire.lua
-local DECLARED = ARGV[4]
+local DECLARED = ARGV[3]
+local NAME = HOLDERS:sub(#EPOCH - 4, -9) -- of the resource: keys.py
+local LEASE_END = string.format("%d%06d", END / 1000000, END % 1000000) -- "%.0f" takes longer
 local WINDOW_END = CALM:sub(33, 48)
-local FOUND = call("HMGET", LEDGER, "token", "limit", "kept", "of:" .. HOLDER)
+local FIELD = "of:" .. HOLDER
+local FOUND = call("HMGET", LEDGER, "token", "limit", "kept", FIELD)
 local LAST, RECORD = FOUND[1], FOUND[2]
 if not LAST or FOUND[3] or FOUND[4] then -- C4 (kept room); A5, A6
     return 0
@@ -33,7 +36,7 @@ if FOR_ALL_KEYS then -- A18: the smallest of its windows, even where the long ca
 end
 if CALM:sub(65, 65) == "1" then -- O1; ":" is PAUSE of _call.lua
     local whole = WHOLE or NAME
-    local set = call("HMGET", KEYS[2], NAME, whole, ":" .. NAME, ":" .. whole)
+    local set = call("HMGET", KEYS[7], NAME, whole, ":" .. NAME, ":" .. whole)
     for n = 3, 4 do
         if set[n] and tonumber(set[n]:match("^%d+")) > NUMBER then -- C1
             return 0
@@ -49,7 +52,7 @@ end
 if call("ZSCORE", RELEASED, HOLDER) then -- A7
     return 0
 end
-local PRESENT, OCCUPIED = call("EXISTS", HOLDERS, KEYS[6], unpack(KEYS, 8)), 0
+local PRESENT, OCCUPIED = call("EXISTS", HOLDERS, TICKETS, unpack(KEYS, 8)), 0
 if PRESENT > 0 then -- most resources have no holder
     OCCUPIED = call("ZCARD", HOLDERS)
 end
@@ -61,7 +64,7 @@ end
 -- A14, E9
 local OWN_EPOCH, STAMP = KNOWN:sub(1, 16), TOKEN .. " " .. NOW
 call("ZADD", HOLDERS, LEASE_END, HOLDER) -- first: a server without free memory refuses it
-call("HSET", LEDGER, "token", TOKEN, "of:" .. HOLDER, STAMP .. " 1 " .. OWN_EPOCH .. " ")
+call("HSET", LEDGER, "token", TOKEN, FIELD, STAMP .. " 1 " .. OWN_EPOCH .. " ")
 if OCCUPIED == 0 then -- else it is marked already; see _index.lua
     call("PERSIST", LEDGER)
     call("ZADD", INDEX, "NX", LEASE_END, NAME)
