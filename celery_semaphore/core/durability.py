@@ -27,6 +27,7 @@ class Durability:
     server: str = ""
     memory: float = 0.0  # the part of its memory that is used; 0 without a bound
     parked: int = 0  # parked messages, counted up to the number that was asked for
+    largest_payload: int | None = None  # bytes of a message that it keeps; None without a bound
     doubt: str = ""  # why it keeps less than its safety says
 
     def unpurged(self) -> str:

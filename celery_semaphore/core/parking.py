@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
+from ..errors import SemaphoreError
 from .durability import Durability, Safety
 from .wait_policy import OnSaturated
 
 OWN_SERVER = "it is the broker's own server"
 NOT_OWN = "not known to be the broker's own server"
 UNKNOWN = "what it keeps is not known yet"
+
+
+class OversizedMessage(SemaphoreError):
+    """The message takes more bytes than are parked."""
+
+    def __init__(self, size: int, most: int, *, of_store: bool = False) -> None:
+        setting = f"semaphore_park_max_size is {most}; pass large arguments by reference, or raise it"
+        store = f"this store keeps at most {most}; pass large arguments by reference"
+        super().__init__(f"its message takes {size} bytes, and {store if of_store else setting}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,30 +8,48 @@ import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
 from ..core.store import Store
+from ..errors import ConfigurationError
 from ..settings import Settings
 from .options import json_option
-from .schema import Installable
+from .schema import Installable, Restorable
 from .terminal import said_in_one_line, say
 from .watch import refuse_both
 
+RESTORED = "A new epoch has begun: tasks that run have two thirds of a lease to say so."
+NOT_HERE = "--restored is for stores that keep documents: docs/operate says what to do after a restore of this one."
+
 _sql = click.option(
-    "--sql", cls=CeleryOption, is_flag=True, help="Print the SQL instead of running it."
+    "--sql",
+    cls=CeleryOption,
+    is_flag=True,
+    help="Print the SQL, or the commands, instead of running it.",
+)
+_restored = click.option(
+    "--restored",
+    cls=CeleryOption,
+    is_flag=True,
+    help="Begin an epoch: a backup of the tables was restored.",
 )
 
 
 @click.command(cls=CeleryCommand)
 @_sql
+@_restored
 @json_option
 @click.pass_context
-def install(ctx: click.Context, *, sql: bool, as_json: bool) -> None:
-    """Create the tables that a store in a SQL database needs, or upgrade them to this version."""
+def install(ctx: click.Context, *, sql: bool, restored: bool, as_json: bool) -> None:
+    """Create the tables that a store in a database needs, or upgrade them to this version."""
     refuse_both(sql=sql, json=as_json)
+    refuse_both(sql=sql, restored=restored)
     app = ctx.obj.app
     with said_in_one_line(app), closing(Settings.from_app(app).open_store()) as store:
         if sql:
             return say(ctx, _script(store))
         added = _added(store)
-        say(ctx, {"installed": added} if as_json else _told(added))
+        if restored:
+            _begin_epoch(store)
+        told = [_told(added), *([RESTORED] if restored else [])]
+        say(ctx, {"installed": added} if as_json else "\n".join(told))
     return None
 
 
@@ -63,6 +81,12 @@ def _script(store: Store) -> str:
 def _added(store: Store) -> list[int] | None:
     """Install what is missing; return its versions, or None for a store that has no tables."""
     return store.install() if isinstance(store, Installable) else None
+
+
+def _begin_epoch(store: Store) -> None:
+    if not isinstance(store, Restorable):
+        raise ConfigurationError(NOT_HERE)
+    store.restored()
 
 
 def _told(added: list[int] | None) -> str:

@@ -13,7 +13,15 @@ class Installable(Protocol):
         """Create what is missing; return the versions that were not installed before."""
 
     def script(self) -> str:
-        """Return the whole SQL script, to be run by hand."""
+        """Return the whole SQL script, or the commands, to be run by hand."""
 
     def close(self) -> None:
         """Close the connections."""
+
+
+@runtime_checkable
+class Restorable(Protocol):
+    """Describes a store that does not notice that its server was restored from a backup."""
+
+    def restored(self) -> None:
+        """Begin an epoch."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _MEMORY = ("memory", "")
 _REDIS = ("redis", "redis")
 _POSTGRESQL = ("postgresql", "postgresql")
+_DYNAMODB = ("dynamodb", "dynamodb")
 _STORES = {
     "memory": _MEMORY,
     "redis": _REDIS,
@@ -32,6 +33,7 @@ _STORES = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
     "django": ("django", "django,postgresql"),
+    "dynamodb": _DYNAMODB,
 }
 
 

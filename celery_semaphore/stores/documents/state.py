@@ -22,10 +22,18 @@ LONGEST_LINE = 1000  # waits at one resource: each call reads and writes them al
 
 
 class LoadedState:
-    """The state of one attempt. ``anew`` are resources that are written even if they stay as they are."""
+    """The state of one attempt. ``anew`` are resources that are written even if they stay as they are.
+
+    A line finds no place for a new wait if one of the resources that the call begins with is not ``short``.
+    """
 
     def __init__(
-        self, transaction: Transaction, due: Collection[str] = (), anew: Collection[str] = ()
+        self,
+        transaction: Transaction,
+        due: Collection[str] = (),
+        anew: Collection[str] = (),
+        *,
+        short: bool = True,
     ) -> None:
         self._transaction, self._anew = transaction, anew
         self.marks = Changes()  # that the call itself brings
@@ -41,7 +49,7 @@ class LoadedState:
             self._records,
             Asked(self._sessions, self._awake),
             Rooms(self._sessions, self._awake),
-            longest_line=LONGEST_LINE,
+            longest_line=LONGEST_LINE if short else 0,
         )
         self.state.epoch, self.state.consumed_queues = epoch, self._queues
         self.state.brokers = self._brokers

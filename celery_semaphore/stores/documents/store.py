@@ -7,12 +7,13 @@ documents was changed meanwhile, the call is made again on what is there then.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
+from ...core.parking import OversizedMessage
 from ...core.permit import OtherClaims, Reason, Refusal, Renewals
 from ...core.session import NAMED
 from ..decisions import check_limit, check_resource, length_of_pause
@@ -30,6 +31,7 @@ from .state import LONGEST_LINE, LoadedState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from ...core.permit import Answer, Claim, Grant, MessageId, Permit, Wait
     from ...core.session import HeldWait, Standing
@@ -104,6 +106,9 @@ class DocumentStore(EngineStore):
         """Keep the message in a document of its own; the record of its wait has a reference to it."""
         check_name("message", name)
         check_name("broker", broker)
+        most = self._documents.largest_payload
+        if most is not None and len(payload) > most:
+            raise OversizedMessage(len(payload), most, of_store=True)
         reference = token_hex(16).encode()
         parked = {payload_key(reference): Document(encode_payload(payload))}
 
@@ -145,6 +150,10 @@ class DocumentStore(EngineStore):
         left: dict[frozenset[str], list[Permit]] = {}
         for permit in permits:
             left.setdefault(frozenset(named(permit.claims)), []).append(permit)
+        with self._within(self._timeout):
+            return self._renewed(left)
+
+    def _renewed(self, left: dict[frozenset[str], list[Permit]]) -> Renewals:
         attempts, found, reasons = Attempts(self._timeout), Renewals(), dict[frozenset[str], str]()
         while left:
             for names in sorted(left, key=self._busy.__contains__):
@@ -206,6 +215,10 @@ class DocumentStore(EngineStore):
         loaded.marks[Key(PROCESS, item=name)] = Document(encode_name(name), expires=expires)
         return now
 
+    def restored(self) -> None:
+        """Begin an epoch: what is here is of before, and permits were admitted since."""
+        self._call(lambda engine: engine.restored())
+
     # -- operators: what they decide is written first, and then each resource anew, so that a call which read the
     # decision of before is repeated
 
@@ -249,10 +262,16 @@ class DocumentStore(EngineStore):
     ) -> T:
         """Make a call until an attempt is kept; after several ones in vain, while others do not write."""
         how, alone_after = _How([*concerned], due, anew, parks=parks), self._documents.alone_after
-        return repeated(
-            lambda before: self._attempt(made, how, alone=before >= alone_after),
-            timeout or self._timeout,
-        )
+        timeout = timeout or self._timeout
+        with self._within(timeout):
+            return repeated(
+                lambda before: self._attempt(made, how, alone=before >= alone_after), timeout
+            )
+
+    def _within(self, timeout: float) -> AbstractContextManager[object]:
+        """Bound the time that the requests of a call take, where one of them may take as long as a call."""
+        del timeout
+        return nullcontext()
 
     def _attempt(self, made: Made[T], how: _How, *, alone: bool) -> T:
         """Make a call on what is there now, and save what it changed; raise ``Busy`` if that was changed meanwhile.
@@ -263,9 +282,15 @@ class DocumentStore(EngineStore):
         keys = [Key(STORE), *(Key(RESOURCE, name) for name in how.concerned)]
         transaction = self._documents.begin(keys, alone=alone, parks=how.parks)
         try:
-            return self._kept(transaction, made, LoadedState(transaction, how.due, how.anew))
+            short = self._are_short([transaction.get(key) for key in keys[1:]])
+            loaded = LoadedState(transaction, how.due, how.anew, short=short)
+            return self._kept(transaction, made, loaded)
         finally:
             transaction.end()
+
+    def _are_short(self, bodies: Iterable[bytes | None]) -> bool:
+        most = self._documents.largest_line
+        return most is None or all(len(body or b"") <= most for body in bodies)
 
     def _kept(self, transaction: Transaction, made: Made[T], loaded: LoadedState) -> T:
         engine = Engine(loaded.state, transaction.now, self.epoch, self._durations.in_force)

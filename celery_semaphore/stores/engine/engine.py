@@ -195,6 +195,11 @@ class Engine:
         """Make a call that does nothing else."""
         self._entered()
 
+    def restored(self) -> None:
+        """Begin an epoch, as after a restart: the newest changes are lost."""
+        self.state.epoch.restarted = True
+        self._entered()
+
     def look_at(self, name: str) -> Outgoing:
         """Hand on at one resource."""
         self._entered()

@@ -30,6 +30,8 @@ Row = tuple[Any, ...]
 class SqlDocuments:
     """The documents of one table."""
 
+    largest_payload = largest_line = None
+
     def __init__(self, link: Link, table: Table, now: Callable[[], float] | None) -> None:
         self.link, self.table = link, table
         self._now = now

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from celery.worker import state
 
 from ...core.events import MessageParkedEvent
+from ...core.parking import OversizedMessage
 from ...core.permit import Claim
 from ...core.store import Outgoing, Store
 from ...core.ticket import Ticket
@@ -16,7 +17,6 @@ from ...task.protocols import TaskRequest
 from .job import CannotPark
 from .move_job import Announce, MoveJob, ignore
 from .parked import packed
-from .parking_watch import OversizedMessage
 
 
 @dataclass(eq=False)

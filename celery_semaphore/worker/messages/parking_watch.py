@@ -21,6 +21,7 @@ from celery import Celery
 from ...core.parking import (
     UNKNOWN,
     BrokerFacts,
+    OversizedMessage,
     ParkingDecision,
     ParkingRoom,
     decided,
@@ -36,16 +37,6 @@ from .hourly_warnings import HourlyWarnings
 logger = logging.getLogger(__name__)
 
 LOOK_S = 60.0  # between two looks
-
-
-class OversizedMessage(SemaphoreError):
-    """The message takes more bytes than are parked."""
-
-    def __init__(self, size: int, most: int) -> None:
-        super().__init__(
-            f"its message takes {size} bytes, and semaphore_park_max_size is {most};"
-            " pass large arguments by reference, or raise it"
-        )
 
 
 class ParkingWatch:
@@ -76,6 +67,7 @@ class ParkingWatch:
         self._epoch: int | None = None  # of the store that the decision is about
         self._looked_at = 0.0  # monotonic time
         self._left = ""  # what a purge of the broker leaves, as the newest look found
+        self._largest: int | None = None  # bytes of a message that the store keeps
         self._waits = False
         self._told: ParkingDecision | None = None
         self._warnings = HourlyWarnings(logger)
@@ -121,7 +113,7 @@ class ParkingWatch:
             return
         if asks:
             self._facts = self._broker()
-        self._left = durability.unpurged()
+        self._left, self._largest = durability.unpurged(), durability.largest_payload
         shortage = self._room.shortage(durability, lacking=bool(before.shortage))
         decision = decided(durability, self._facts or BrokerFacts())
         decision = decision.beside(self._brokers.own, others)
@@ -135,7 +127,9 @@ class ParkingWatch:
 
     def too_large(self, size: int) -> OversizedMessage | None:
         """Return the error of a message that takes so many bytes, if it is too large."""
-        most = self._settings.park_max_size
+        most, kept = self._settings.park_max_size, self._largest
+        if kept is not None and kept < size <= most:
+            return OversizedMessage(size, kept, of_store=True)
         return OversizedMessage(size, most) if size > most else None
 
     def kept(self, task_id: str, on_saturated: OnSaturated, size: int) -> None:

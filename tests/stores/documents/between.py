@@ -21,6 +21,8 @@ class Between:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self.alone_after = documents.alone_after
+        self.largest_payload = documents.largest_payload
+        self.largest_line = documents.largest_line
         self.before_commit: list[Step] = []
         self.after_commit: list[Step] = []
         self.lost_answers = 0

@@ -1,0 +1,165 @@
+"""Send requests to DynamoDB, each for a bounded time, and hear from each answer what the time is."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from threading import local
+from typing import TYPE_CHECKING, Any
+
+from boto3.session import Session
+from botocore.config import Config
+
+from ...errors import StoreUnavailable
+from ..documents.documents import Busy
+from ..non_reentrant_lock import NonReentrantLock
+from .clock import clock_of
+from .errors import Driver, headers_of, translated
+from .items import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .url import Place
+
+MAX_CONNECTIONS = 10  # of one process
+# Of the time of a call: what one request has for a connection, and then for its answer.
+CONNECT_PART, ANSWER_PART = 0.125, 0.25
+# A child closes none of its parent's connections: with TLS it would tell the server so.
+_inherited: list[Any] = []
+
+
+class _OfThread(local):
+    """What a thread has by itself: the end of its call, and what refuses a signal handler that interrupts a request."""
+
+    lock: NonReentrantLock | None = None
+    ends: float | None = None
+    busy: str = ""  # why the last request of the call was in vain
+
+
+class Link:
+    """A client of one table. The driver repeats nothing: a call that is repeated reads anew."""
+
+    def __init__(self, place: Place, timeout: float) -> None:
+        self.place, self.timeout = place, timeout
+        self.clock = clock_of(place.endpoint_url or place.region)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._client: Any = None
+        self._making = NonReentrantLock(self.timeout)
+        self._of_thread = _OfThread()
+        self._pid = os.getpid()  # last: another thread must not take what the parent had
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Let no request of this thread last longer than this; to make the client takes a time of its own."""
+        self._made()
+        mine, ends = self._of_thread, time.monotonic() + seconds
+        before, mine.busy = mine.ends, ""
+        mine.ends = ends if before is None else min(before, ends)
+        try:
+            yield
+        finally:
+            mine.ends = before
+
+    def call(self, operation: str, **given: Any) -> dict[str, Any]:
+        """Make one request about the table; raise an error of the store if it has no answer in time."""
+        return self.asked(operation, TableName=self.place.table, **given)
+
+    def read(self, keys: Sequence[Item]) -> list[Item]:
+        """Return the items with these keys, at most 100, as they are now."""
+        table, items, wanted = self.place.table, list[Item](), [*keys]
+        while wanted:
+            given = {table: {"Keys": wanted, "ConsistentRead": True}}
+            answer = self.asked("batch_get_item", RequestItems=given)
+            items += answer["Responses"].get(table, [])
+            left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+            self._check_progress(wanted, left)
+            wanted = left
+        return items
+
+    def write(self, requests: Sequence[dict[str, Any]]) -> None:
+        """Write or delete items, at most 25, whatever is there."""
+        table, wanted = self.place.table, [*requests]
+        while wanted:
+            answer = self.asked("batch_write_item", RequestItems={table: wanted})
+            left = answer.get("UnprocessedItems", {}).get(table, [])
+            self._check_progress(wanted, left)
+            wanted = left
+
+    def _check_progress(self, wanted: Sequence[object], left: Sequence[object]) -> None:
+        if len(left) == len(wanted):
+            self._of_thread.busy = f"{self.place}: the table, or one of its keys, is throttled"
+            raise Busy(self._of_thread.busy)
+
+    def asked(self, operation: str, **given: Any) -> dict[str, Any]:
+        """Make one request, and raise the errors of the driver as errors of the store."""
+        try:
+            return self.call_as_is(operation, **given)
+        except Driver as error:
+            raise self.translated(error) from error
+
+    def translated(self, error: Exception) -> Exception:
+        """Return what to raise for an error of the driver."""
+        found = translated(error, self.place)
+        if isinstance(found, Busy):
+            self._of_thread.busy = str(found)
+        return found
+
+    def call_as_is(self, operation: str, **given: Any) -> dict[str, Any]:
+        """Make one request, and raise the errors of the driver as they are."""
+        client, mine = self._made(), self._of_thread
+        if mine.lock is None:
+            mine.lock = NonReentrantLock(self.timeout)
+        with mine.lock:  # the driver has locks that the same thread must not take twice
+            self._check_time(mine)
+            sent = self.clock.monotonic()
+            try:
+                answer: dict[str, Any] = getattr(client, operation)(**given)
+            except Driver as error:
+                self._hear(getattr(error, "response", {}), sent)
+                raise
+            self._hear(answer, sent)
+            return answer
+
+    def _check_time(self, mine: _OfThread) -> None:
+        if mine.ends is not None and mine.ends - time.monotonic() < self.timeout * ANSWER_PART:
+            raise Busy(mine.busy or f"{self.place}: its answers took too long")
+
+    def _hear(self, answer: Any, sent: float) -> None:
+        if date := headers_of(answer).get("date"):
+            self.clock.hear(date, sent, self.clock.monotonic())
+
+    def _made(self) -> Any:
+        if self._pid != os.getpid():
+            _inherited.append(self._client)
+            self._begin()
+        if self._client is None:
+            with self._making:
+                self._client = self._client or self._new_client()
+        return self._client
+
+    def _new_client(self) -> Any:
+        config = Config(
+            connect_timeout=self.timeout * CONNECT_PART,
+            read_timeout=self.timeout * ANSWER_PART,
+            retries={"total_max_attempts": 1},
+            max_pool_connections=MAX_CONNECTIONS,
+            tcp_keepalive=True,
+        )
+        place = self.place
+        try:
+            session = Session(profile_name=place.profile, region_name=place.region)
+            return session.client("dynamodb", endpoint_url=place.endpoint_url, config=config)
+        except Driver as error:
+            raise translated(error, place) from error
+        except ValueError as error:  # of an address that is none
+            raise StoreUnavailable(f"The store {place} cannot be used: {error}") from error
+
+    def close(self) -> None:
+        """Close the connections; the next call makes new ones."""
+        if self._pid == os.getpid() and self._client is not None:
+            client, self._client = self._client, None
+            client.close()
