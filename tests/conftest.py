@@ -21,6 +21,7 @@ pytest.register_assert_rewrite("tests.conformance")
 from tests.support import process
 from tests.support.cluster import ClusterServer
 from tests.support.counter import Counter, CounterServer
+from tests.support.dynamodb import KEYS, EmulatorServer
 from tests.support.mariadb import MariaServer
 from tests.support.order import shared_out
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
@@ -48,6 +49,7 @@ def pytest_configure() -> None:
     # A shell ignores SIGINT for what it runs in the background, and so would each process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ |= KEYS  # of no account of anybody: a test must not find others
     process.run_directory()  # before xdist starts the other processes of the run
 
 
@@ -132,6 +134,7 @@ oldest_redis_server = server_fixture(OldestRedisServer)
 cluster_server = server_fixture(ClusterServer, scope="module")
 postgres_server = server_fixture(PostgresServer, PostgresServer.install)
 mariadb_server = server_fixture(MariaServer)
+emulator_server = server_fixture(EmulatorServer)
 embedded_postgres_server = server_fixture(EmbeddedPostgresServer, PostgresServer.install)
 
 

@@ -18,7 +18,9 @@ class OversizedMessage(SemaphoreError):
     """The message takes more bytes than are parked."""
 
     def __init__(self, size: int, most: int, *, of_store: bool = False) -> None:
-        setting = f"semaphore_park_max_size is {most}; pass large arguments by reference, or raise it"
+        setting = (
+            f"semaphore_park_max_size is {most}; pass large arguments by reference, or raise it"
+        )
         store = f"this store keeps at most {most}; pass large arguments by reference"
         super().__init__(f"its message takes {size} bytes, and {store if of_store else setting}")
 

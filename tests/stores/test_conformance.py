@@ -11,6 +11,8 @@ import pytest
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.documents.state import LONGEST_LINE
+from celery_semaphore.stores.dynamodb import DynamoStore
+from celery_semaphore.stores.dynamodb.items import Item
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import PostgresStore, store as postgres_store
@@ -38,6 +40,7 @@ from tests.conformance.parts import (
 from tests.conformance.waiting.timeouts import Timeouts
 from tests.conformance.waiting.waiting import Waiting
 from tests.support.cluster import ClusterServer
+from tests.support.dynamodb import EmulatorServer
 from tests.support.kept_link import KeptLink
 from tests.support.mariadb import MariaServer
 from tests.support.other_run import change_run
@@ -400,6 +403,66 @@ class TestMariaStore(OnMaria, EachDocument):
 
 @pytest.mark.variants
 class TestWholeMariaStore(OnMaria, StoreConformance):
+    """Each row, too."""
+
+
+class OnDynamo:
+    """A table of an emulator: requests to a server in another process, and no transaction around a call."""
+
+    longest_line = LONGEST_LINE
+
+    @pytest.fixture
+    def open_store(self, emulator_server: EmulatorServer) -> Iterator[Any]:
+        stores: list[DynamoStore] = []
+        table = emulator_server.new_table()
+
+        def open_store(**options: Any) -> DynamoStore:
+            stores.append(emulator_server.store(table, timeout=10.0, **options))
+            return stores[-1]
+
+        yield open_store
+        for store in stores:
+            store.close()
+
+    def forget(self, store: DynamoStore) -> None:
+        link = store._link
+        for item in self._items(store):
+            link.call("delete_item", Key={name: item[name] for name in ("pk", "sk")})
+
+    def _items(self, store: DynamoStore) -> list[Item]:
+        found: list[Item] = store._link.call("scan", ConsistentRead=True)["Items"]
+        return found
+
+    def remember(self, store: DynamoStore) -> Callable[[], None]:
+        def lose_the_rest() -> None:
+            self.forget(store)
+            for item in kept:
+                store._link.call("put_item", Item=item)
+            self._change(store, lambda body: body["e"].update(r=True))
+
+        kept = self._items(store)
+        return lose_the_rest
+
+    def set_format(self, store: DynamoStore, number: int) -> None:
+        self._change(store, lambda body: body.update(v=number))
+
+    def _change(self, store: DynamoStore, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the store's own document, as nobody does."""
+        for item in self._items(store):
+            if item["pk"]["S"] == "store#":
+                body = json.loads(item["body"]["B"])
+                change(body)
+                changed = {"body": {"B": json.dumps(body).encode()}}
+                store._link.call("put_item", Item=item | changed)
+
+
+@pytest.mark.variants
+class TestDynamoStore(OnDynamo, EachDocument):
+    """What is kept in documents, as items."""
+
+
+@pytest.mark.variants
+class TestWholeDynamoStore(OnDynamo, StoreConformance):
     """Each row, too."""
 
 

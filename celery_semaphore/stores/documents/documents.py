@@ -74,6 +74,10 @@ class Transaction(Protocol):
 
     now: int  # the server's clock, in microseconds
 
+    def expect(self, keys: Collection[Key]) -> None:
+        """Note what the call will ask for next: a server far away may be asked for all of it at once."""
+        ...
+
     def get(self, key: Key) -> bytes | None:
         """Return the body of a document as it is now, or as this attempt read it before; None if there is none."""
         ...

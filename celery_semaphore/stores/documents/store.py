@@ -18,15 +18,15 @@ from ...core.permit import OtherClaims, Reason, Refusal, Renewals
 from ...core.session import NAMED
 from ..decisions import check_limit, check_resource, length_of_pause
 from ..durations import Durations
-from ..encoding import check_name, microseconds
+from ..encoding import check_holder, check_name, microseconds, resource_claims
 from ..engine.codec import decode_payload, encode_name, encode_payload
 from ..engine.engine import Engine
 from ..engine.store import EngineStore, named
 from ..options import DEFAULTS, StoreOptions
 from ..processes import SEEN_FOR_S, ThisProcess, by_format
 from .attempts import Attempts, NotKept, repeated
-from .documents import PROCESS, RESOURCE, STORE, Busy, Document, Key
-from .hints import payload_key
+from .documents import KNOWN, PROCESS, RESOURCE, STORE, TOMBSTONE, Busy, Document, Key
+from .hints import payload_key, wait_key
 from .state import LONGEST_LINE, LoadedState
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class _How:
     due: Collection[str] = ()  # those that it shall reap
     anew: Collection[str] = ()  # those that it writes even if it changes nothing
     parks: bool = False
+    expected: Collection[Key] = ()  # what it reads after its resources
 
 
 class DocumentStore(EngineStore):
@@ -87,7 +88,12 @@ class DocumentStore(EngineStore):
         wait: Wait | None = None,
         message_id: MessageId | None = None,
     ) -> Answer:
-        answer = super().acquire(claims, holder, wait, message_id)
+        check_holder(holder, message_id)
+        answer = self._made(
+            lambda engine, _: engine.acquire(claims, holder, wait, message_id),
+            named(claims),
+            expected=_read_by_acquire(claims, holder, wait, message_id),
+        )
         if wait and not self._told_of_line and _is_without_place(answer):
             self._told_of_line = True
             logger.warning(NO_LINE, LONGEST_LINE, answer.claim.resource)
@@ -259,9 +265,11 @@ class DocumentStore(EngineStore):
         anew: Collection[str] = (),
         timeout: float | None = None,
         parks: bool = False,
+        expected: Collection[Key] = (),
     ) -> T:
         """Make a call until an attempt is kept; after several ones in vain, while others do not write."""
-        how, alone_after = _How([*concerned], due, anew, parks=parks), self._documents.alone_after
+        how = _How([*concerned], due, anew, parks=parks, expected=expected)
+        alone_after = self._documents.alone_after
         timeout = timeout or self._timeout
         with self._within(timeout):
             return repeated(
@@ -283,6 +291,7 @@ class DocumentStore(EngineStore):
         transaction = self._documents.begin(keys, alone=alone, parks=how.parks)
         try:
             short = self._are_short([transaction.get(key) for key in keys[1:]])
+            transaction.expect(how.expected)
             loaded = LoadedState(transaction, how.due, how.anew, short=short)
             return self._kept(transaction, made, loaded)
         finally:
@@ -312,6 +321,16 @@ class DocumentStore(EngineStore):
     def _learn(self, engine: Engine) -> None:
         self.epoch = engine.epoch
         self._durations.adopt(engine.in_force)  # A16
+
+
+def _read_by_acquire(
+    claims: Sequence[Claim], holder: str, wait: Wait | None, message_id: MessageId | None
+) -> list[Key]:
+    """Return what an acquire reads after its resources; none of it is compared by being read before."""
+    carried = wait.ticket if wait else None
+    known = [Key(KNOWN, resource_claims(claims)[0].resource, message_id.task)] if message_id else []
+    tombstones = [Key(TOMBSTONE, name, holder) for name in named(claims)]
+    return [*known, *tombstones, wait_key(carried.nonce if carried else holder)]
 
 
 def _is_without_place(answer: Answer) -> TypeGuard[Refusal]:

@@ -58,7 +58,9 @@ class ServerClock:
     def now(self, newest: int = 0) -> int:
         """Return the time in microseconds, not before ``newest`` if the server's clock may have reached that."""
         if self._bounds is None:
-            raise StoreUnavailable("The server has not said the time: its answers have no Date header")
+            raise StoreUnavailable(
+                "The server has not said the time: its answers have no Date header"
+            )
         at = self.monotonic()
         bounds = self._bounds.widened(at)
         middle = microseconds((bounds.least + bounds.most) / 2 + at)
@@ -81,7 +83,7 @@ class ServerClock:
 
 
 @lru_cache(maxsize=64)
-def clock_of(address: str) -> ServerClock:
+def clock_of(_address: str) -> ServerClock:
     """Return the clock of a server, which all stores of this process share, and its children after a fork inherit."""
     return ServerClock()
 

@@ -1,52 +1,22 @@
-"""Keep documents as items of a table: each is written on condition that it has the version that was read.
-
-Reads of several items are no snapshot. So a resource says which version of the store's document its writer knew, and
-one that is read beside an older version of that document is not used: else a call could obey a limit that was changed
-before the resource was made.
-"""
+"""Keep documents as items of a table."""
 
 from __future__ import annotations
 
 import sys
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ...core.key import semaphore_of
-from ...errors import StoreUnavailable
-from ..documents.documents import RESOURCE, STORE, WAIT, Busy, Document, Key
 from ..encoding import microseconds
-from ..engine.codec import WaitTexts, encode_resource
-from ..engine.resource import Resource
-from .errors import Driver, is_of_change
-from .items import (
-    INDEX,
-    PARKED,
-    USED,
-    Item,
-    Row,
-    item_of,
-    key_of,
-    name_of,
-    resource_of,
-)
+from .items import INDEX, PARKED, USED, Item, of_index, resource_of
+from .transaction import DynamoTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
-    from ..documents.documents import Changes
+    from ..documents.documents import Key
     from .link import Link
 
-T = TypeVar("T")
-Identity = tuple[str, str]
-Write = tuple[str, dict[str, Any]]  # its kind, as a part of a transaction is named, and its parameters
-
-TOGETHER = 100  # items in one read, and in one transaction
-WRITTEN = 25  # items in one request that writes without conditions
 LARGEST_PAYLOAD = 350_000  # bytes: an item has 400 kB
 LARGEST_LINE = 300_000  # bytes of a resource: a new wait finds no place in a larger one
-MADE_FOR_S = 3600  # for so long a resource is kept that was made and not used
-CHANGED = "the store's document was changed meanwhile"
 
 
 class DynamoDocuments:
@@ -104,226 +74,8 @@ class DynamoDocuments:
     def parked(self, most: int) -> int:
         """Count the parked messages, up to this number."""
         count = 0
-        for answer in self.queried(**_of_index(PARKED), Select="COUNT", Limit=most):
+        for answer in self.queried(**of_index(PARKED), Select="COUNT", Limit=most):
             count += answer["Count"]
             if count >= most:
                 return most
         return count
-
-
-class DynamoTransaction:
-    """One attempt: what it has read, with the versions."""
-
-    def __init__(self, documents: DynamoDocuments, keys: Collection[Key]) -> None:
-        self._documents, self._link = documents, documents.link
-        self._read: dict[Key, Row | None] = {}
-        wanted = [*dict.fromkeys(keys)]
-        self._read |= self._fetched(wanted)
-        if self._is_store_too_old(wanted):
-            self._read |= self._fetched([Key(STORE)])
-        if not wanted:
-            self._fetched([Key(STORE)])  # for the time
-        self.now = documents.now(max((row.at for row in self._read.values() if row), default=0))
-
-    # -- reads
-
-    def get(self, key: Key) -> bytes | None:
-        if key not in self._read:
-            self._read |= self._fetched([key])
-            if self._is_store_too_old([key]) and not self._is_store_as_read():
-                raise Busy(CHANGED)
-        row = self._read[key]
-        return row and row.body
-
-    def all_of(self, kind: str, name: str = "") -> dict[str, bytes]:
-        items = [
-            item
-            for answer in self._documents.queried(**_of_partition(Key(kind, name).partition))
-            for item in answer["Items"]
-        ]
-        rows = {name_of(item): Row.of(item) for item in items}
-        return {
-            name: row.body
-            for name, row in rows.items()
-            if row.expires is None or row.expires > self.now
-        }
-
-    def in_use(self) -> list[str]:
-        answers = self._documents.queried(**_of_index(USED))
-        return sorted(resource_of(item) for answer in answers for item in answer["Items"])
-
-    def keys_of(self, semaphore: str) -> list[str]:
-        partition = Key(RESOURCE, semaphore_of(semaphore)).partition
-        asked = _of_partition(partition) | {"ProjectionExpression": "sk"}
-        names = [
-            resource_of(item)
-            for answer in self._documents.queried(**asked)
-            for item in answer["Items"]
-        ]
-        return [name for name in names if name == semaphore or name.startswith(f"{semaphore}/")]
-
-    def end(self) -> None:
-        """Do nothing: nothing is locked."""
-
-    def _fetched(self, keys: Sequence[Key]) -> dict[Key, Row | None]:
-        """Read these documents as they are now."""
-        if len(keys) == 1:
-            answer = self._link.call("get_item", Key=key_of(keys[0]), ConsistentRead=True)
-            item = answer.get("Item")
-            return {keys[0]: Row.of(item) if item else None}
-        rows = dict[Identity, Row]()
-        for some in _chunks([key_of(key) for key in keys], TOGETHER):
-            rows |= {_identity(item): Row.of(item) for item in self._link.read(some)}
-        return {key: rows.get(_identity(key_of(key))) for key in keys}
-
-    def _is_store_too_old(self, keys: Collection[Key]) -> bool:
-        """Return whether a resource is newer than the store's document, as far as is known."""
-        if Key(STORE) not in self._read:
-            return False
-        rows = [row for key in keys if key.kind == RESOURCE and (row := self._read[key])]
-        return any(row.seen is None or row.seen > self._seen() for row in rows)
-
-    def _seen(self) -> int:
-        row = self._read.get(Key(STORE))
-        return row.version if row else 0
-
-    def _is_store_as_read(self) -> bool:
-        found = self._fetched([Key(STORE)])[Key(STORE)]
-        return (found.version if found else 0) == self._seen()
-
-    # -- writes
-
-    def commit(self, changes: Changes, marks: Changes) -> bool:
-        for key in changes:
-            if key not in self._read:
-                self._read |= self._fetched([key])
-        if not self._makes([key for key in changes if self._is_new(key) and changes[key]]):
-            return False
-        self._mark({key: each for key, each in marks.items() if each})
-        seen = _version(self._seen()) if Key(STORE) in changes else self._seen()
-        if not all(self._write(some, compared, seen) for some, compared in self._parts(changes)):
-            return False
-        with suppress(StoreUnavailable):  # a mark too many is harmless, and what was committed stays
-            self._mark({key: each for key, each in marks.items() if not each})
-        return True
-
-    def _is_new(self, key: Key) -> bool:
-        return key.kind == RESOURCE and self._read[key] is None
-
-    def _makes(self, new: Sequence[Key]) -> bool:
-        """Make resources without content, and compare the store's document after that.
-
-        An operator's decision that comes later finds them among the keys, and so writes them anew.
-        """
-        for key in new:
-            body = encode_resource(Resource(key.name), WaitTexts())
-            row = Row(_version(0), body, self.now, None, None)
-            document = Document(body, expires=self.now + microseconds(MADE_FOR_S))
-            put = {"Item": item_of(key, document, row)} | _if_as(None)
-            if not self._sent([("Put", put)]):
-                return False
-            self._read[key] = row
-        return not new or Key(STORE) not in self._read or self._is_store_as_read()
-
-    def _parts(self, changes: Changes) -> Iterator[tuple[Changes, Sequence[Key]]]:
-        """Yield what is written in each transaction, and the resources that it compares: one, if that can be.
-
-        Else the hints of waits that are gone come before all others. Their resource is as it was read; and all that a
-        line loses at once is overdue, or an operator has ended it.
-        """
-        keys = sorted(changes)
-        if len(keys) > TOGETHER:
-            compared = [key for key in keys if key.kind == RESOURCE][: TOGETHER // 2]
-            hints = [key for key in keys if key.kind == WAIT and changes[key] is None]
-            for some in _chunks(hints, TOGETHER - len(compared)):
-                yield {key: None for key in some}, compared
-            keys = [key for key in keys if key not in {*hints}]
-        for some in _chunks(keys, TOGETHER):
-            yield {key: changes[key] for key in some}, ()
-
-    def _write(self, changes: Changes, compared: Sequence[Key], seen: int) -> bool:
-        writes = [self._swap(key, document, seen) for key, document in changes.items()]
-        return self._sent([*writes, *map(self._check, compared)])
-
-    def _swap(self, key: Key, document: Document | None, seen: int) -> Write:
-        """Return what changes an item that is as it was read."""
-        row = self._read[key]
-        if document is None:
-            return "Delete", {"Key": key_of(key)} | _if_as(row)
-        version = seen if key == Key(STORE) else _version(row.version if row else 0)
-        known = seen if key.kind == RESOURCE else None
-        new = Row(version, document.body, self.now, known, document.expires)
-        return "Put", {"Item": item_of(key, document, new)} | _if_as(row)
-
-    def _check(self, key: Key) -> Write:
-        return "ConditionCheck", {"Key": key_of(key)} | _if_as(self._read[key])
-
-    def _sent(self, writes: Sequence[Write]) -> bool:
-        """Make all these writes, or none; return whether the items were as they were read."""
-        try:
-            if len(writes) > 1:
-                table = {"TableName": self._link.place.table}
-                items = [{kind: table | given} for kind, given in writes]
-                self._link.call_as_is("transact_write_items", TransactItems=items)
-            else:
-                ((kind, given),) = writes
-                operation = "put_item" if kind == "Put" else "delete_item"
-                self._link.call_as_is(operation, TableName=self._link.place.table, **given)
-        except Driver as error:
-            if is_of_change(error):
-                return False
-            raise self._link.translated(error) from error
-        return True
-
-    def _mark(self, marks: Changes) -> None:
-        """Write these, or delete them, whatever is there."""
-        requests = [_request(key, document, self.now) for key, document in marks.items()]
-        for some in _chunks(requests, WRITTEN):
-            self._link.write(some)
-
-
-def _request(key: Key, document: Document | None, now: int) -> dict[str, Any]:
-    if document is None:
-        return {"DeleteRequest": {"Key": key_of(key)}}
-    row = Row(_version(0), document.body, now, None, document.expires)
-    return {"PutRequest": {"Item": item_of(key, document, row)}}
-
-
-def _if_as(row: Row | None) -> dict[str, Any]:
-    """Return the condition that an item has the version that was read, or is not there."""
-    if row is None:
-        return {"ConditionExpression": "attribute_not_exists(pk)"}
-    return {
-        "ConditionExpression": "version = :version",
-        "ExpressionAttributeValues": {":version": {"N": str(row.version)}},
-    }
-
-
-def _version(before: int) -> int:
-    """Return a new version. A document that was deleted and is made anew must have none of its old ones."""
-    return max(time.time_ns() // 1000, before + 1)
-
-
-def _of_partition(partition: str) -> dict[str, Any]:
-    return {
-        "KeyConditionExpression": "pk = :pk",
-        "ExpressionAttributeValues": {":pk": {"S": partition}},
-        "ConsistentRead": True,
-    }
-
-
-def _of_index(listed: str) -> dict[str, Any]:
-    return {
-        "IndexName": INDEX,
-        "KeyConditionExpression": "listed = :listed",
-        "ExpressionAttributeValues": {":listed": {"S": listed}},
-    }
-
-
-def _identity(item: Item) -> Identity:
-    return item["pk"]["S"], item["sk"]["S"]
-
-
-def _chunks(parts: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(parts), most):
-        yield parts[start : start + most]

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 INDEX = "due"
 USED, PARKED = "used", "parked"  # what the index lists
 Item = dict[str, dict[str, Any]]
-MAY_BE_DELETED = "ttl"  # the attribute with the whole second from which on DynamoDB may delete an item
+MAY_BE_DELETED = (
+    "ttl"  # the attribute with the whole second from which on DynamoDB may delete an item
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class Row:
     version: int
     body: bytes
     at: int  # when it was written
-    seen: int | None  # the version of the store's document that its writer knew; None: nobody has used it yet
+    seen: (
+        int | None
+    )  # the version of the store's document that its writer knew; None: nobody has used it yet
     expires: int | None
 
     @classmethod
@@ -86,3 +90,21 @@ def item_of(key: Key, document: Document, row: Row) -> Item:
 
 def _number(value: int) -> dict[str, str]:
     return {"N": str(value)}
+
+
+def of_partition(partition: str) -> dict[str, Any]:
+    """Return the query for a partition as it is now."""
+    return {
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": partition}},
+        "ConsistentRead": True,
+    }
+
+
+def of_index(listed: str) -> dict[str, Any]:
+    """Return the query for what the index lists; it may be late by a moment."""
+    return {
+        "IndexName": INDEX,
+        "KeyConditionExpression": "listed = :listed",
+        "ExpressionAttributeValues": {":listed": {"S": listed}},
+    }

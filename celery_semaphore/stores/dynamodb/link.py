@@ -56,9 +56,10 @@ class Link:
     def within(self, seconds: float) -> Iterator[None]:
         """Let no request of this thread last longer than this; to make the client takes a time of its own."""
         self._made()
-        mine, ends = self._of_thread, time.monotonic() + seconds
-        before, mine.busy = mine.ends, ""
-        mine.ends = ends if before is None else min(before, ends)
+        mine, now = self._of_thread, time.monotonic()
+        before, mine.busy, ends = mine.ends, "", now + seconds
+        # One that is over was left by a call which a signal handler has interrupted at the wrong line.
+        mine.ends = min(before, ends) if before is not None and before > now else ends
         try:
             yield
         finally:
@@ -148,6 +149,7 @@ class Link:
             retries={"total_max_attempts": 1},
             max_pool_connections=MAX_CONNECTIONS,
             tcp_keepalive=True,
+            parameter_validation=False,
         )
         place = self.place
         try:

@@ -47,14 +47,11 @@ def script(link: Link) -> str:
     where += f" --endpoint-url {place.endpoint_url}" if place.endpoint_url else ""
     made = json.dumps(definition(place.table))
     lives = json.dumps(_TIME_TO_LIVE)
-    return "\n".join(
-        [
-            f"aws dynamodb create-table {where} --cli-input-json '{made}'",
-            f"aws dynamodb wait table-exists {where} --table-name {place.table}",
-            f"aws dynamodb update-time-to-live {where} --table-name {place.table}"
-            f" --time-to-live-specification '{lives}'",
-            "",
-        ]
+    named = f"{where} --table-name {place.table}"
+    return (
+        f"aws dynamodb create-table {where} --cli-input-json '{made}'\n"
+        f"aws dynamodb wait table-exists {named}\n"
+        f"aws dynamodb update-time-to-live {named} --time-to-live-specification '{lives}'\n"
     )
 
 

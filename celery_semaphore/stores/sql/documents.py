@@ -143,6 +143,9 @@ class SqlTransaction:
         for key in keys:
             self._read[key] = found.get(_stored(key))
 
+    def expect(self, keys: Collection[Key]) -> None:
+        """Do nothing: the database is near."""
+
     def get(self, key: Key) -> bytes | None:
         if key not in self._read:
             one_writer = self._documents.link.dialect.one_writer
