@@ -88,7 +88,8 @@ def code_of(error: Exception) -> str:
 
 def headers_of(answer: Any) -> dict[str, str]:
     """Return the headers of an answer, also of one that is an error."""
-    found: dict[str, str] = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    told = (answer or {}).get("ResponseMetadata", {})  # some errors of the driver have None
+    found: dict[str, str] = told.get("HTTPHeaders", {})
     return found
 
 

@@ -6,12 +6,13 @@ import os
 import time
 from contextlib import contextmanager
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.session import Session
 from botocore.config import Config
 
 from ...errors import StoreUnavailable
+from ..documents.attempts import repeated
 from ..documents.documents import Busy
 from ..non_reentrant_lock import NonReentrantLock
 from .clock import clock_of
@@ -19,9 +20,11 @@ from .errors import Driver, headers_of, translated
 from .items import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from .url import Place
+
+T = TypeVar("T")
 
 MAX_CONNECTIONS = 10  # of one process
 # Of the time of a call: what one request has for a connection, and then for its answer.
@@ -31,10 +34,10 @@ _inherited: list[Any] = []
 
 
 class _OfThread(local):
-    """What a thread has by itself: the end of its call, and what refuses a signal handler that interrupts a request."""
+    """What a thread has by itself: the time of its call, and what refuses a signal handler that interrupts a request."""
 
     lock: NonReentrantLock | None = None
-    ends: float | None = None
+    last: float | None = None  # when the last request of its call may begin
     busy: str = ""  # why the last request of the call was in vain
 
 
@@ -56,14 +59,20 @@ class Link:
     def within(self, seconds: float) -> Iterator[None]:
         """Let no request of this thread last longer than this; to make the client takes a time of its own."""
         self._made()
-        mine, now = self._of_thread, time.monotonic()
-        before, mine.busy, ends = mine.ends, "", now + seconds
-        # One that is over was left by a call which a signal handler has interrupted at the wrong line.
-        mine.ends = min(before, ends) if before is not None and before > now else ends
+        mine = self._of_thread
+        # The last request may take its whole time. A short call, of which there may be many, may take a bit longer.
+        last = time.monotonic() + seconds - min(self.timeout * ANSWER_PART, seconds / 2)
+        before, mine.busy = mine.last, ""
+        mine.last = last
         try:
             yield
         finally:
-            mine.ends = before
+            mine.last = before
+
+    def again(self, call: Callable[[], T]) -> T:
+        """Make a call of one request or several again while the table is busy, or not reached."""
+        with self.within(self.timeout):
+            return repeated(lambda _: call(), self.timeout)
 
     def call(self, operation: str, **given: Any) -> dict[str, Any]:
         """Make one request about the table; raise an error of the store if it has no answer in time."""
@@ -126,7 +135,7 @@ class Link:
             return answer
 
     def _check_time(self, mine: _OfThread) -> None:
-        if mine.ends is not None and mine.ends - time.monotonic() < self.timeout * ANSWER_PART:
+        if mine.last is not None and time.monotonic() > mine.last:
             raise Busy(mine.busy or f"{self.place}: its answers took too long")
 
     def _hear(self, answer: Any, sent: float) -> None:

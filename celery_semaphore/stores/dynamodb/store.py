@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ...core.formats import format_warnings
 from ...core.session import NAMED
 from ...errors import ConfigurationError
-from ..documents.attempts import repeated
 from ..documents.documents import STORE, Key
 from ..documents.store import DocumentStore
 from ..engine.codec import decode_store
@@ -22,7 +21,7 @@ from .link import Link
 from .table import check_schema, described, expires, install, script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from ...core.durability import Durability
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from ...errors import SemaphoreError
     from .url import Place
 
-T = TypeVar("T")
 ORIGIN = "semaphore_url"
 ANSWERS = 5  # of which a worker that starts learns the time,
 WRONG_S = 0.1  # unless it may be wrong by less than this already
@@ -83,7 +81,7 @@ class DynamoStore(DocumentStore):
         return about(self._link.place, self._epoch() if has_table else None)
 
     def durability(self, most: int) -> Durability:
-        parked = self._again(lambda: self._dynamo.parked(most))
+        parked = self._link.again(lambda: self._dynamo.parked(most))
         return durability(self._link.place, parked, LARGEST_PAYLOAD)
 
     def name(self, session: str, waits: Sequence[HeldWait]) -> dict[Ticket, Standing]:
@@ -93,13 +91,8 @@ class DynamoStore(DocumentStore):
         return found
 
     def _epoch(self) -> Epoch:
-        body = self._again(lambda: self._dynamo.begin([Key(STORE)]).get(Key(STORE)))
+        body = self._link.again(lambda: self._dynamo.begin([Key(STORE)]).get(Key(STORE)))
         return decode_store(body)[0] if body else Epoch()
-
-    def _again(self, call: Callable[[], T]) -> T:
-        """Make a call again while the table is busy, or not reached."""
-        with self._link.within(self._timeout):
-            return repeated(lambda _: call(), self._timeout)
 
     def call_all(
         self, calls: Sequence[Acquire | Release]

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigurationError, StoreUnavailable
-from ..documents.attempts import repeated
 from .errors import Denied, Driver, NoTable, code_of
 from .items import INDEX, MAY_BE_DELETED
 
@@ -59,12 +58,11 @@ def install(link: Link) -> list[int]:
     """Make the table if it is missing, and let items expire; return the versions that were missing."""
     found = described(link)
     if found is None:
-        repeated(lambda _: _make(link), link.timeout)
+        link.again(lambda: _make(link))
     _wait_until_ready(link)
     if expires(link) is False:
-        repeated(
-            lambda _: link.call("update_time_to_live", TimeToLiveSpecification=_TIME_TO_LIVE),
-            link.timeout,
+        link.again(
+            lambda: link.call("update_time_to_live", TimeToLiveSpecification=_TIME_TO_LIVE)
         )
     return [VERSION] if found is None else []
 
@@ -91,7 +89,7 @@ def _wait_until_ready(link: Link) -> None:
 def described(link: Link) -> dict[str, Any] | None:
     """Return what DynamoDB says of the table, or None if there is none."""
     try:
-        found: dict[str, Any] = repeated(lambda _: link.call("describe_table"), link.timeout)
+        found: dict[str, Any] = link.again(lambda: link.call("describe_table"))
     except NoTable:
         return None
     return dict(found["Table"])
@@ -121,7 +119,7 @@ def check_schema(found: dict[str, Any]) -> None:
 def expires(link: Link) -> bool | None:
     """Return whether DynamoDB deletes what has expired; None if this process may not know."""
     try:
-        found = repeated(lambda _: link.call("describe_time_to_live"), link.timeout)
+        found = link.again(lambda: link.call("describe_time_to_live"))
     except Denied:
         return None
     told = found["TimeToLiveDescription"]
