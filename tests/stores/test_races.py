@@ -17,6 +17,7 @@ import pytest
 from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter, CounterServer
+from tests.support.dynamodb import EmulatorServer
 from tests.support.mariadb import MariaServer
 from tests.support.process import wait_until
 from tests.support.sqlite import SCHEME, new_file, opened, sqlite_store
@@ -155,7 +156,7 @@ def mariadb(mariadb_server: MariaServer) -> Iterator[SimpleNamespace]:
 
 OTHER_VERSIONS = [
     pytest.param(each, marks=pytest.mark.variants)
-    for each in ("redis", "postgres", "sqlite", "mariadb")
+    for each in ("redis", "postgres", "sqlite", "mariadb", "dynamodb")
 ]
 
 
@@ -164,6 +165,13 @@ def sqlite(tmp_path: Path) -> SimpleNamespace:
     path = new_file(tmp_path)
     sqlite_store(path, lease=LEASE).close()
     return SimpleNamespace(url=f"{SCHEME}{path}")
+
+
+@pytest.fixture
+def dynamodb(emulator_server: EmulatorServer) -> SimpleNamespace:
+    return SimpleNamespace(
+        url=f"emulator://127.0.0.1:{emulator_server.port}/{emulator_server.new_table()}"
+    )
 
 
 @pytest.fixture(params=["valkey", "embedded_postgres", *OTHER_VERSIONS])

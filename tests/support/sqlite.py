@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,8 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.sql.mysql import Mysql
 from celery_semaphore.stores.sql.sqlite import Sqlite
 from celery_semaphore.stores.sql.store import SqlStore
+
+from .dynamodb import REGION
 
 SCHEME = "sqlite://"
 
@@ -42,4 +45,12 @@ def opened(url: str, options: StoreOptions) -> Store:
         found = urlsplit(url)
         own = {"host": found.hostname, "port": found.port, "user": found.username}
         return SqlStore(Mysql(pymysql, own | {"database": found.path[1:]}), options)
+    if url.startswith("emulator://"):
+        found = urlsplit(url)
+        given = {"endpoint_url": f"http://{found.netloc}"}
+        # Ten clients of one emulator are slower than its calls may be by default.
+        return store_from_url(
+            f"dynamodb://{REGION}{found.path}",
+            replace(options, timeout=20.0, transport_options=given),
+        )
     return store_from_url(url, options)

@@ -31,9 +31,7 @@ class Row:
     version: int
     body: bytes
     at: int  # when it was written
-    seen: (
-        int | None
-    )  # the version of the store's document that its writer knew; None: nobody has used it yet
+    seen: int | None  # the version of the store's document that its writer knew; None: it is new
     expires: int | None
 
     @classmethod

@@ -34,7 +34,7 @@ _inherited: list[Any] = []
 
 
 class _OfThread(local):
-    """What a thread has by itself: the time of its call, and what refuses a signal handler that interrupts a request."""
+    """What a thread has by itself: the time of its call, and a lock that refuses a signal handler in a request."""
 
     lock: NonReentrantLock | None = None
     last: float | None = None  # when the last request of its call may begin

@@ -61,9 +61,7 @@ def install(link: Link) -> list[int]:
         link.again(lambda: _make(link))
     _wait_until_ready(link)
     if expires(link) is False:
-        link.again(
-            lambda: link.call("update_time_to_live", TimeToLiveSpecification=_TIME_TO_LIVE)
-        )
+        link.again(lambda: link.call("update_time_to_live", TimeToLiveSpecification=_TIME_TO_LIVE))
     return [VERSION] if found is None else []
 
 

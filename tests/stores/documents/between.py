@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from celery_semaphore.stores.documents.documents import Busy, Changes, Documents, Key
-from celery_semaphore.stores.sql.store import SqlStore
+from celery_semaphore.stores.documents.store import DocumentStore
 
 Step = Callable[[], object]
 
@@ -82,5 +82,5 @@ class HeldTransaction:
 
 
 class Held(NamedTuple):
-    store: SqlStore
+    store: DocumentStore
     between: Between

@@ -1,43 +1,48 @@
-"""Two clients of one file, of which the first can be held up between its reads and its commit."""
+"""Two clients of one store, of which the first can be held up between its reads and its commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
-from celery_semaphore.stores.sql.store import SqlStore
+from celery_semaphore.stores.documents.store import DocumentStore
+from tests.support.dynamodb import EmulatorServer
 from tests.support.sqlite import new_file, sqlite_store
 
 from .between import Between, Held
 
+OpenStore = Callable[[], DocumentStore]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("dynamodb", marks=pytest.mark.variants)])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    with ExitStack() as stack:
+
+        def on_sqlite() -> DocumentStore:
+            return stack.enter_context(closing(sqlite_store(path)))
+
+        def on_dynamodb() -> DocumentStore:
+            return stack.enter_context(closing(server.store(table)))
+
+        if request.param == "sqlite":
+            path = new_file(tmp_path)
+            yield on_sqlite
+        else:
+            server: EmulatorServer = request.getfixturevalue("emulator_server")
+            table = server.new_table()
+            yield on_dynamodb
+
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return new_file(tmp_path)
-
-
-@pytest.fixture
-def open_store(path: Path) -> Iterator[Callable[[], SqlStore]]:
-    stores: list[SqlStore] = []
-
-    def open_store() -> SqlStore:
-        stores.append(sqlite_store(path))
-        return stores[-1]
-
-    yield open_store
-    for store in stores:
-        store.close()
-
-
-@pytest.fixture
-def other(open_store: Callable[[], SqlStore]) -> SqlStore:
+def other(open_store: OpenStore) -> DocumentStore:
     return open_store()
 
 
 @pytest.fixture
-def held(open_store: Callable[[], SqlStore]) -> Held:
+def held(open_store: OpenStore) -> Held:
     """A store and what stands between it and its documents."""
     store = open_store()
     between = Between(store._documents)

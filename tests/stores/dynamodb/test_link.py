@@ -105,7 +105,7 @@ def test_one_that_refuses_the_process_ends_a_worker_that_starts(
     server: Answering, store: DynamoStore
 ) -> None:
     server.answer = lambda _: error("AccessDeniedException", message="not you")
-    with pytest.raises(ConfigurationError, match="semaphore_url: .*not you"):
+    with pytest.raises(ConfigurationError, match=r"semaphore_url: .*not you"):
         store.check()
     assert seconds_of(lambda: store.acquire(claim(), "a"), "not you") < TIMEOUT / 2
 
