@@ -24,6 +24,13 @@ class EmulatorServer(Server):
     name = "emulator"
     missing: ClassVar[str] = "no emulator of DynamoDB and SQS: `make emulator` installs it"
 
+    env: ClassVar[dict[str, str]] = {
+        "BIND_HOST": "127.0.0.1",
+        "MINISTACK_HOST": "127.0.0.1",
+        "SERVICES": "dynamodb,sqs",
+        "LOG_LEVEL": "ERROR",
+    }
+
     @classmethod
     def binary(cls) -> Path | None:
         if PYTHON in os.environ:
@@ -34,16 +41,14 @@ class EmulatorServer(Server):
     def start(self) -> Self:
         binary = self.binary()
         assert binary, self.missing
-        env = {
+        own = {
             "GATEWAY_PORT": str(self.port),
-            "BIND_HOST": "127.0.0.1",
-            "MINISTACK_HOST": "127.0.0.1",
-            "SERVICES": "dynamodb,sqs",
-            "LOG_LEVEL": "ERROR",
             "TMPDIR": str(self.directory),
             "STATE_DIR": str(self.directory / "state"),
         }
-        self.process = Process(self.name, [binary, "-m", "ministack"], env=env, cwd=self.directory)
+        self.process = Process(
+            self.name, [binary, "-m", "ministack"], env=self.env | own, cwd=self.directory
+        )
         self.process.start()
         self.process.wait_until(self._answers, 60, "the emulator answers")
         return self

@@ -111,8 +111,14 @@ class Documents(Protocol):
     """A server that keeps documents."""
 
     alone_after: int  # attempts of one call: at a hot document some callers would lose for seconds
-    largest_payload: int | None  # bytes of a parked message; None without a bound
-    largest_line: int | None  # bytes of a resource: in a larger one a new wait finds no place
+
+    @property
+    def largest_payload(self) -> int | None:
+        """Bytes of a parked message; None without a bound."""
+
+    @property
+    def largest_line(self) -> int | None:
+        """Bytes of a resource: in a larger one a new wait finds no place."""
 
     def begin(
         self, keys: Collection[Key], *, alone: bool = False, parks: bool = False

@@ -44,8 +44,8 @@ Made: TypeAlias = "Callable[[Engine, LoadedState], T]"
 
 CHANGED = "another client changed the same documents each time"
 NO_LINE = (
-    "%d tasks wait in the line of %s, the longest that this store keeps: a further one has no place, and comes back"
-    " when a permit may be free. Use another store for so many, or semaphore keys with shorter lines."
+    "The line of %s is as long as this store keeps one, %d waits or fewer large ones: a further task has no place, and"
+    " comes back when a permit may be free. Use another store for so many, or semaphore keys with shorter lines."
 )
 NO_MESSAGE = (
     "The store has lost the parked message of %s, which waited for %s: its task will not run."
@@ -96,7 +96,7 @@ class DocumentStore(EngineStore):
         )
         if wait and not self._told_of_line and _is_without_place(answer):
             self._told_of_line = True
-            logger.warning(NO_LINE, LONGEST_LINE, answer.claim.resource)
+            logger.warning(NO_LINE, answer.claim.resource, LONGEST_LINE)
         return answer
 
     def attach(

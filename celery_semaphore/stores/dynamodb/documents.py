@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .link import Link
 
 LARGEST_PAYLOAD = 350_000  # bytes: an item has 400 kB
+AGAIN_S = 1.5  # a resource that another process has reaped within this time is not reaped again: it would cost as much
 LARGEST_LINE = 300_000  # bytes of a resource: a new wait finds no place in a larger one
 
 
@@ -47,16 +48,17 @@ class DynamoDocuments:
     def sweep(self, now: int, limit: int) -> list[str]:
         """Return what is due; the server deletes by itself what has expired."""
         # A time that is ahead is of before the clock stepped back.
-        due = self._listed("due > :now", now, limit)
-        due += self._listed("due <= :now", now, limit - len(due)) if len(due) < limit else []
+        due = self._listed("due > :at", now, limit)
+        before = now - microseconds(AGAIN_S) if self.asks_for_time else now
+        due += self._listed("due <= :at", before, limit - len(due)) if len(due) < limit else []
         return [resource_of(item) for item in due]
 
-    def _listed(self, condition: str, now: int, limit: int) -> list[Item]:
+    def _listed(self, condition: str, at: int, limit: int) -> list[Item]:
         found: list[Item] = self.link.call(
             "query",
             IndexName=INDEX,
             KeyConditionExpression=f"listed = :listed AND {condition}",
-            ExpressionAttributeValues={":listed": {"S": USED}, ":now": {"N": str(now)}},
+            ExpressionAttributeValues={":listed": {"S": USED}, ":at": {"N": str(at)}},
             Limit=limit,
         )["Items"]
         return found

@@ -124,5 +124,5 @@ def _reasons(error: Exception) -> set[str]:
     """Return why the parts of a transaction were refused."""
     if not isinstance(error, exceptions.ClientError):
         return set()
-    found: list[dict[str, str]] = error.response.get("CancellationReasons", [])  # type: ignore[assignment]
+    found: list[dict[str, str]] = error.response.get("CancellationReasons", [])
     return {each.get("Code", "") for each in found}

@@ -148,7 +148,8 @@ class Link:
             self._begin()
         if self._client is None:
             with self._making:
-                self._client = self._client or self._new_client()
+                if not self._client:  # another thread may have made it
+                    self._client = self._new_client()
         return self._client
 
     def _new_client(self) -> Any:

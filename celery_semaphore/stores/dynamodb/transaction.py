@@ -87,7 +87,7 @@ class DynamoTransaction:
             if self._is_store_too_old([key]) and not self._is_store_as_read():
                 raise Busy(CHANGED)
         row = self._read[key]
-        return row and row.body
+        return row.body if row else None
 
     def all_of(self, kind: str, name: str = "") -> dict[str, bytes]:
         items = [

@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from celery_semaphore.stores.documents.documents import Busy, Changes, Documents, Key
-from celery_semaphore.stores.documents.store import DocumentStore
+from celery_semaphore.stores.dynamodb import DynamoStore
+from celery_semaphore.stores.sql.store import SqlStore
 
+KeptInDocuments = SqlStore | DynamoStore
 Step = Callable[[], object]
 
 
@@ -82,5 +84,5 @@ class HeldTransaction:
 
 
 class Held(NamedTuple):
-    store: DocumentStore
+    store: KeptInDocuments
     between: Between

@@ -8,23 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from celery_semaphore.stores.documents.store import DocumentStore
 from tests.support.dynamodb import EmulatorServer
 from tests.support.sqlite import new_file, sqlite_store
 
-from .between import Between, Held
+from .between import Between, Held, KeptInDocuments
 
-OpenStore = Callable[[], DocumentStore]
+OpenStore = Callable[[], KeptInDocuments]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("dynamodb", marks=pytest.mark.variants)])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     with ExitStack() as stack:
 
-        def on_sqlite() -> DocumentStore:
+        def on_sqlite() -> KeptInDocuments:
             return stack.enter_context(closing(sqlite_store(path)))
 
-        def on_dynamodb() -> DocumentStore:
+        def on_dynamodb() -> KeptInDocuments:
             return stack.enter_context(closing(server.store(table)))
 
         if request.param == "sqlite":
@@ -37,7 +36,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
 
 
 @pytest.fixture
-def other(open_store: OpenStore) -> DocumentStore:
+def other(open_store: OpenStore) -> KeptInDocuments:
     return open_store()
 
 

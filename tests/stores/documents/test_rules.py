@@ -26,17 +26,16 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.documents.documents import RESOURCE, Busy, Changes, Key
 from celery_semaphore.stores.documents.hints import payload_key
-from celery_semaphore.stores.documents.store import DocumentStore
 from celery_semaphore.stores.engine.codec import decode_resource
 from celery_semaphore.stores.engine.resource import Resource
 from tests.stores.conftest import claim, park, permit_of, refusal_of
 
-from .between import Died, Held, HeldTransaction
+from .between import Died, Held, HeldTransaction, KeptInDocuments
 
 REQUEUE = Wait(Kind.REQUEUE, session="s")
 
 
-def waits(store: DocumentStore, holder: str) -> Ticket:
+def waits(store: KeptInDocuments, holder: str) -> Ticket:
     """Stand in line for a session that is awake."""
     store.ask("s")
     ticket = refusal_of(store.acquire(claim(), holder, REQUEUE)).ticket
@@ -44,7 +43,7 @@ def waits(store: DocumentStore, holder: str) -> Ticket:
     return ticket
 
 
-def loaded(store: DocumentStore) -> Resource:
+def loaded(store: KeptInDocuments) -> Resource:
     """Return what is kept of the resource."""
     key = Key(RESOURCE, "api")
     body = store._documents.begin([key]).get(key)
@@ -53,7 +52,7 @@ def loaded(store: DocumentStore) -> Resource:
 
 
 def test_r1_each_attempt_reads_anew_what_it_does_not_write(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     """Without it (an attempt has what the one before had read) a session gets a grant that sleeps."""
     held.store.acquire(claim(), "a")
@@ -69,7 +68,9 @@ def test_r1_each_attempt_reads_anew_what_it_does_not_write(
     assert other.snapshot("api").occupied == 0
 
 
-def test_r3_the_stores_own_document_is_read_by_each_call(held: Held, other: DocumentStore) -> None:
+def test_r3_the_stores_own_document_is_read_by_each_call(
+    held: Held, other: KeptInDocuments
+) -> None:
     """Without it (the document is kept between calls) nobody sees a pause of another process."""
     permit_of(held.store.acquire(claim(2), "a"))
     other.pause("api")
@@ -77,7 +78,7 @@ def test_r3_the_stores_own_document_is_read_by_each_call(held: Held, other: Docu
 
 
 def test_r4_a_limit_that_is_set_is_obeyed_by_what_is_under_way(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     """Without it (no resource is written anew) an acquire counts by the limit of before."""
     permit_of(held.store.acquire(claim(2), "a"))
@@ -86,7 +87,7 @@ def test_r4_a_limit_that_is_set_is_obeyed_by_what_is_under_way(
 
 
 def test_r4_a_pause_is_obeyed_by_what_is_under_way_at_an_unused_key(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     held.between.before_commit.append(lambda: other.pause("api"))
     assert refusal_of(held.store.acquire(claim(2), "a")).reason is Reason.PAUSED
@@ -94,7 +95,7 @@ def test_r4_a_pause_is_obeyed_by_what_is_under_way_at_an_unused_key(
 
 @pytest.mark.parametrize("decide", ["pause", "set_limit"])
 def test_r4_a_decision_is_obeyed_by_what_is_under_way_at_a_key_without_a_document(
-    held: Held, other: DocumentStore, decide: str
+    held: Held, other: KeptInDocuments, decide: str
 ) -> None:
     """Without it (a new resource is written whatever the store's document is) it is not among those written anew."""
     other.acquire(claim(of="disk"), "z")  # the store is in use, or its own document would change
@@ -104,7 +105,7 @@ def test_r4_a_decision_is_obeyed_by_what_is_under_way_at_a_key_without_a_documen
     assert refusal_of(answer).reason in (Reason.PAUSED, Reason.UNSATISFIABLE)
 
 
-def test_r4_the_decision_is_written_first(held: Held, other: DocumentStore) -> None:
+def test_r4_the_decision_is_written_first(held: Held, other: KeptInDocuments) -> None:
     """Without it (the resources are written before the decision) the old limit counts after they were."""
     other.acquire(claim(2), "a")
     answers: list[object] = []
@@ -115,7 +116,7 @@ def test_r4_the_decision_is_written_first(held: Held, other: DocumentStore) -> N
 
 @pytest.mark.parametrize("writes", range(5))
 def test_r5_a_release_that_is_torn_lets_no_released_holder_in(
-    held: Held, other: DocumentStore, writes: int
+    held: Held, other: KeptInDocuments, writes: int
 ) -> None:
     """Without it (a tombstone is a change as others) the resource is written without it."""
     other.acquire(claim(2), "a")
@@ -129,7 +130,7 @@ def test_r5_a_release_that_is_torn_lets_no_released_holder_in(
 
 @pytest.mark.parametrize("writes", range(6))
 def test_r5_a_message_that_is_parked_in_part_is_whole_or_not_there(
-    held: Held, other: DocumentStore, writes: int
+    held: Held, other: KeptInDocuments, writes: int
 ) -> None:
     """Without it (a message is written after its wait) there is one that cannot be taken."""
     other.acquire(claim(), "a")
@@ -145,7 +146,7 @@ def test_r5_a_message_that_is_parked_in_part_is_whole_or_not_there(
 
 
 def test_a_wait_that_has_lost_its_message_is_dropped_and_said(
-    held: Held, other: DocumentStore, caplog: pytest.LogCaptureFixture
+    held: Held, other: KeptInDocuments, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without it nobody gets the permit of the wait, and those behind it wait for ever."""
     other.acquire(claim(), "a")
@@ -161,7 +162,7 @@ def test_a_wait_that_has_lost_its_message_is_dropped_and_said(
 
 
 def test_a_message_that_was_sent_meanwhile_is_no_lost_one(
-    held: Held, other: DocumentStore, caplog: pytest.LogCaptureFixture
+    held: Held, other: KeptInDocuments, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without it (the resource is not compared) its task is told to be lost."""
     other.acquire(claim(), "a")
@@ -182,7 +183,7 @@ def test_a_message_that_was_sent_meanwhile_is_no_lost_one(
     assert caplog.text == ""
 
 
-def test_a_message_of_other_claims_is_not_kept(held: Held, other: DocumentStore) -> None:
+def test_a_message_of_other_claims_is_not_kept(held: Held, other: KeptInDocuments) -> None:
     """Without it nothing ever deletes it."""
     for name in ("api", "disk"):
         other.acquire(claim(of=name), "a")
@@ -193,7 +194,7 @@ def test_a_message_of_other_claims_is_not_kept(held: Held, other: DocumentStore)
 
 
 @pytest.mark.parametrize("writes", range(6))
-def test_r5_a_grant_that_is_there_is_found(held: Held, other: DocumentStore, writes: int) -> None:
+def test_r5_a_grant_that_is_there_is_found(held: Held, other: KeptInDocuments, writes: int) -> None:
     """Without it (a hint is written after its grant) no question finds the grant."""
     other.acquire(claim(), "a")
     ticket = waits(other, "b")
@@ -205,7 +206,7 @@ def test_r5_a_grant_that_is_there_is_found(held: Held, other: DocumentStore, wri
 
 
 def test_r6_a_release_overtakes_an_acquire_that_is_on_its_way(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     """Without it (a tombstone alone does not write the resource) the holder has a permit after its release."""
     other.acquire(claim(), "z")  # the store is in use, or its own document would change
@@ -215,7 +216,7 @@ def test_r6_a_release_overtakes_an_acquire_that_is_on_its_way(
     assert other.snapshot("api").occupied == 0
 
 
-def test_r7_a_busy_resource_costs_no_other_its_lease(held: Held, other: DocumentStore) -> None:
+def test_r7_a_busy_resource_costs_no_other_its_lease(held: Held, other: KeptInDocuments) -> None:
     """Without it (all are renewed in one transaction) none is renewed."""
     permits = [permit_of(other.acquire(claim(of=name), f"h-{name}")) for name in ("busy", "free")]
     held.store._timeout = 0.1
@@ -224,7 +225,7 @@ def test_r7_a_busy_resource_costs_no_other_its_lease(held: Held, other: Document
 
 
 def test_r7_a_renewal_is_bounded_and_tries_first_what_had_no_time_before(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     """Without it (each resource is tried) a call lasts as long as all that are busy together."""
     permits = [permit_of(other.acquire(claim(of=name), f"h-{name}")) for name in ("busy", "free")]
@@ -244,7 +245,7 @@ def test_r7_a_renewal_is_bounded_and_tries_first_what_had_no_time_before(
 
 
 def test_r7_claims_on_several_resources_are_renewed_together(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     both = claim() + claim(of="disk")
     permit = permit_of(other.acquire(both, "a"))
@@ -252,7 +253,7 @@ def test_r7_claims_on_several_resources_are_renewed_together(
     assert len([1 for changes, _ in held.between.commits if len(changes) > 1]) == 1
 
 
-def test_what_is_changed_by_none_is_written_by_none(held: Held, other: DocumentStore) -> None:
+def test_what_is_changed_by_none_is_written_by_none(held: Held, other: KeptInDocuments) -> None:
     permit_of(other.acquire(claim(), "a"))
     held.store.snapshot("api")
     held.store.snapshot("other")
@@ -260,7 +261,7 @@ def test_what_is_changed_by_none_is_written_by_none(held: Held, other: DocumentS
     assert held.between.commits == []
 
 
-def test_two_lines_have_no_wait_of_one_ticket(held: Held, other: DocumentStore) -> None:
+def test_two_lines_have_no_wait_of_one_ticket(held: Held, other: KeptInDocuments) -> None:
     """Two messages of one task, with other claims, arrive at once: the second one is told of the claims."""
     for name in ("api", "disk"):
         other.acquire(claim(of=name), f"h-{name}")
@@ -272,7 +273,7 @@ def test_two_lines_have_no_wait_of_one_ticket(held: Held, other: DocumentStore) 
     assert [len(other.snapshot(name).waiters) for name in ("api", "disk")] == [0, 1]
 
 
-def test_a_session_finds_its_grant_wherever_it_is(other: DocumentStore) -> None:
+def test_a_session_finds_its_grant_wherever_it_is(other: KeptInDocuments) -> None:
     other.acquire(claim(), "a")
     ticket = waits(other, "b")
     other.release("a", claim())
@@ -284,19 +285,21 @@ def test_a_session_finds_its_grant_wherever_it_is(other: DocumentStore) -> None:
 class TestLostAnswers:
     """The commit took effect, and the client does not know it."""
 
-    def test_an_acquire(self, held: Held, other: DocumentStore) -> None:
+    def test_an_acquire(self, held: Held, other: KeptInDocuments) -> None:
         held.between.lost_answers = 1
         permit_of(held.store.acquire(claim(2), "a"))
         assert other.snapshot("api").occupied == 1
 
-    def test_a_release_says_again_what_it_handed_on(self, held: Held, other: DocumentStore) -> None:
+    def test_a_release_says_again_what_it_handed_on(
+        self, held: Held, other: KeptInDocuments
+    ) -> None:
         other.acquire(claim(), "a")
         park(other, "b")
         held.between.lost_answers = 1
         outgoing = held.store.release("a", claim()).outgoing
         assert [grant.payload for grant in other.take(outgoing)] == [b"b"]
 
-    def test_a_message_is_parked_once(self, held: Held, other: DocumentStore) -> None:
+    def test_a_message_is_parked_once(self, held: Held, other: KeptInDocuments) -> None:
         other.acquire(claim(), "a")
         ticket = refusal_of(other.acquire(claim(), "b", Wait(Kind.PARK))).ticket
         assert ticket
@@ -308,14 +311,14 @@ class TestLostAnswers:
         other.sent(grants)
         assert other.durability(9).parked == 0
 
-    def test_a_renewal(self, held: Held, other: DocumentStore) -> None:
+    def test_a_renewal(self, held: Held, other: KeptInDocuments) -> None:
         permits = [permit_of(other.acquire(claim(3), holder)) for holder in "abc"]
         held.between.lost_answers = 2
         assert {*held.store.renew(permits).values()} == {Renewal.OK}
 
 
 def test_a_call_that_loses_each_time_is_made_without_others(
-    held: Held, other: DocumentStore
+    held: Held, other: KeptInDocuments
 ) -> None:
     """Without it another client changes the resource before each commit of the call, until its time is over."""
     other.acquire(claim(9), "z")
@@ -332,7 +335,7 @@ def test_a_call_that_loses_each_time_is_made_without_others(
 
 @pytest.mark.parametrize("call", ["sent", "promote", "ask"])
 def test_a_call_names_the_resources_that_it_writes(
-    held: Held, other: DocumentStore, call: str
+    held: Held, other: KeptInDocuments, call: str
 ) -> None:
     """Without it an attempt that is alone locks none of them at its beginning, and all in one order."""
     other.acquire(claim(), "a")

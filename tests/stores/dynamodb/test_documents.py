@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.stores.documents.documents import Busy, Document, Key
+from celery_semaphore.stores.documents.documents import Busy, Changes, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore
 from celery_semaphore.stores.dynamodb.documents import DynamoDocuments
 from celery_semaphore.stores.dynamodb.transaction import DynamoTransaction
@@ -135,7 +135,7 @@ def test_marks_come_before_the_changes_and_messages_are_deleted_after_them(
         return call(operation, **given)
 
     monkeypatch.setattr(documents.link, "call_as_is", note)
-    changes = {A: Document(b"2")}
+    changes: Changes = {A: Document(b"2")}
     assert mine.commit(changes, {hint: None, message: None, mark: Document(b"t")})
     writes = ["batch_write_item", "transact_write_items", "batch_write_item"]
     assert order == [*zip(writes, (1, 2, 1), strict=True)]

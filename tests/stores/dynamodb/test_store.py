@@ -95,7 +95,7 @@ class TestInstallation:
             store._link.call("delete_item", Key={"pk": {"S": "r#api"}, "sk": {"S": "#api"}})
             store.restored()
             assert refusal_of(store.acquire(claim(), "b")).reason is Reason.RECOVERING
-            assert other.renew([permit]) == {"a": Renewal.OK}
+            assert other.renew([permit]) == {"a": Renewal.RESTORED}
             assert [each.holder for each in store.snapshot("api").holders] == ["a"]
 
 
@@ -138,12 +138,14 @@ class TestSizes:
         """Without it the write of each further wait is an error, which a worker takes for an outage."""
         store.acquire(claim(), "a")
         first = refusal_of(store.acquire(claim(), "b", PARK)).ticket
+        assert first
         monkeypatch.setattr(documents.DynamoDocuments, "largest_line", 100)
         refused = refusal_of(store.acquire(claim(), "c", PARK))
         assert (refused.reason, refused.ticket) == (Reason.SATURATED, None)
         again = Wait(Kind.PARK, first)
         assert refusal_of(store.acquire(claim(), "b2", again)).ticket == first
-        assert store.release("a", claim()).granted
+        store.attach(first, claim(), b"b")
+        assert store.take(store.release("a", claim()).outgoing)
 
     def test_a_long_line_is_named_and_ended(self, emulator_server: EmulatorServer) -> None:
         """More waits than a transaction has items."""
