@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from boto3.session import Session
 from botocore.config import Config
+from botocore.loaders import create_loader
+from botocore.session import Session as CoreSession
 
 from ...errors import StoreUnavailable
 from ..documents.attempts import repeated
@@ -31,6 +33,8 @@ MAX_CONNECTIONS = 10  # of one process
 CONNECT_PART, ANSWER_PART = 0.125, 0.25
 # A child closes none of its parent's connections: with TLS it would tell the server so.
 _inherited: list[Any] = []
+# What the driver knows of AWS's services: read once, also for the children of this process. It has no lock.
+_descriptions = create_loader()
 
 
 class _OfThread(local):
@@ -163,7 +167,9 @@ class Link:
         )
         place = self.place
         try:
-            session = Session(profile_name=place.profile, region_name=place.region)
+            core = CoreSession(profile=place.profile)
+            core.register_component("data_loader", _descriptions)
+            session = Session(region_name=place.region, botocore_session=core)
             return session.client("dynamodb", endpoint_url=place.endpoint_url, config=config)
         except Driver as error:
             raise translated(error, place) from error
