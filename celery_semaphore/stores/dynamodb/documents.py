@@ -50,10 +50,12 @@ class DynamoDocuments:
         # A time that is ahead is of before the clock stepped back.
         due = self._listed("due > :at", now, limit)
         before = now - microseconds(AGAIN_S) if self.asks_for_time else now
-        due += self._listed("due <= :at", before, limit - len(due)) if len(due) < limit else []
+        due += self._listed("due <= :at", before, limit - len(due))
         return [resource_of(item) for item in due]
 
     def _listed(self, condition: str, at: int, limit: int) -> list[Item]:
+        if limit < 1:
+            return []
         found: list[Item] = self.link.call(
             "query",
             IndexName=INDEX,
@@ -76,6 +78,8 @@ class DynamoDocuments:
     def parked(self, most: int) -> int:
         """Count the parked messages, up to this number."""
         count = 0
+        if most < 1:
+            return count
         for answer in self.queried(**of_index(PARKED), Select="COUNT", Limit=most):
             count += answer["Count"]
             if count >= most:

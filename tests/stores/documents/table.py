@@ -113,6 +113,7 @@ class Table:
             put(documents, Key("r", name), Document(b"", due))
         assert documents.sweep(now, 10) == ["ahead", "first", "late"]
         assert documents.sweep(now, 2) == ["ahead", "first"]
+        assert documents.sweep(now, 0) == []
         assert documents.begin([]).in_use() == ["ahead", "first", "late"]
 
     def test_many_are_read_at_once(self, documents: Documents) -> None:
