@@ -1,25 +1,29 @@
-"""Wrong ideas about documents that are saved by compare-and-swap, and about SQLite."""
+"""Wrong ideas about documents that are saved by compare-and-swap, and about SQLite and DynamoDB."""
 
 from __future__ import annotations
 
 from .mutant import Group
 
-RULES = ("tests/stores/documents/test_rules.py",)
+RULES = ("tests/stores/documents/test_rules.py", "-m", "not variants")
 SQLITE = ("tests/stores/sql/test_sqlite.py",)
 documents = Group("documents", "celery_semaphore/stores/documents", tests=RULES)
 codec = Group("documents", "celery_semaphore/stores/engine", tests=("tests/stores/documents",))
 sql = Group("documents", "celery_semaphore/stores/sql", tests=SQLITE)
+# Those of documents need an emulator.
+DYNAMO = "tests/stores/dynamodb"
+ITEMS = (f"{DYNAMO}/test_documents.py", "-m", "variants")
+dynamo = Group("documents", "celery_semaphore/stores/dynamodb", tests=ITEMS)
 
 MUTANTS = (
     documents(
         "R1: what was read need not be read again",
         "a session that sleeps by now was awake when the first attempt read it",
         "store",
-        "return self._kept(transaction, made, LoadedState(transaction, how.due, how.anew))",
+        "return self._kept(transaction, made, loaded)",
         """last = getattr(self, "_last", {})
             transaction._read |= {k: v for k, v in last.items() if k.kind == "s"}
             self._last = transaction._read
-            return self._kept(transaction, made, LoadedState(transaction, how.due, how.anew))""",
+            return self._kept(transaction, made, loaded)""",
     ),
     documents(
         "R3: the store's document changes seldom",
@@ -110,7 +114,7 @@ MUTANTS = (
         "no bound for a line",
         "each call reads and writes all waits of a resource",
         "state",
-        "longest_line=LONGEST_LINE,",
+        "longest_line=LONGEST_LINE if short else 0,",
         "longest_line=None,",
         *SQLITE,
     ),
@@ -280,5 +284,120 @@ MUTANTS = (
         "store",
         "raise ConfigurationError(self._lacks())",
         "self.install()",
+    ),
+    dynamo(
+        "reads of one request are a snapshot",
+        "a key that was made between two of them obeys the decision of before",
+        "transaction",
+        "return any(row.seen is None or row.seen > self._seen() for row in rows)",
+        "return False",
+    ),
+    dynamo(
+        "a new key needs nothing but itself",
+        "a decision that is written meanwhile does not find it",
+        "transaction",
+        "return not new or Key(STORE) not in self._read or self._is_store_as_read()",
+        "return True",
+    ),
+    dynamo(
+        "a hint that is gone may be deleted later",
+        "it is the new one of another client by then",
+        "transaction",
+        "if not each and key.kind != PAYLOAD}",
+        "if False}",
+    ),
+    dynamo(
+        "hints that are gone harm nobody",
+        "those of a line that was changed are deleted, too",
+        "transaction",
+        "yield dict.fromkeys(some), compared",
+        "yield dict.fromkeys(some), ()",
+    ),
+    dynamo(
+        "any row there is the one that was read",
+        "what another client wrote meanwhile is lost",
+        "transaction",
+        '"ConditionExpression": "version = :version",',
+        '"ConditionExpression": "version >= :version",',
+    ),
+    dynamo(
+        "the clock of this host will do",
+        "it is wrong, and permits end early",
+        "clock",
+        "new = Bounds(said - received - SKEW, said + 1 - sent + SKEW, received)",
+        "new = Bounds(time.time() - received, time.time() - received, received)",
+        f"{DYNAMO}/test_clock.py",
+    ),
+    dynamo(
+        "what was known stays known",
+        "a local clock that is a bit fast is believed for ever",
+        "clock",
+        "return Bounds(self.least - drift, self.most + drift, at)",
+        "return Bounds(self.least, self.most, at)",
+        f"{DYNAMO}/test_clock.py",
+    ),
+    dynamo(
+        "bounds that do not meet are those of before",
+        "a clock that was set is not believed",
+        "clock",
+        "if least <= most else other",
+        "if least <= most else self",
+        f"{DYNAMO}/test_clock.py",
+    ),
+    dynamo(
+        "five answers are five answers",
+        "those within one second say as much as one",
+        "clock",
+        "return 1.0 - self.now() % 1_000_000 / 1e6",
+        "return 0.0",
+        f"{DYNAMO}/test_clock.py",
+    ),
+    dynamo(
+        "an item that was not answered is not there",
+        "a throttled key has permits for all",
+        "link",
+        'left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])',
+        "left = list[Item]()",
+        f"{DYNAMO}/test_link.py",
+    ),
+    dynamo(
+        "each request is bounded, so a call is",
+        "it takes as long as all its requests together",
+        "link",
+        "if mine.last is not None and time.monotonic() > mine.last:",
+        "if False:",
+        f"{DYNAMO}/test_link.py",
+    ),
+    dynamo(
+        "the driver bounds its requests",
+        "by a minute, and a worker stands still",
+        "link",
+        "read_timeout=self.timeout * ANSWER_PART,",
+        "",
+        f"{DYNAMO}/test_link.py",
+    ),
+    dynamo(
+        "a child has what its parent has",
+        "both read answers from one connection",
+        "link",
+        "if self._pid != os.getpid():",
+        "if False:",
+        f"{DYNAMO}/test_link.py",
+    ),
+    dynamo(
+        "a lock of the driver is free",
+        "a signal handler waits for what its own thread has",
+        "link",
+        "with mine.lock:",
+        "if True:",
+        f"{DYNAMO}/test_link.py",
+    ),
+    dynamo(
+        "a time to live is a time",
+        "in microseconds it ends in fifty thousand years",
+        "items",
+        "_number(document.expires // 1_000_000 + 1)",
+        "_number(document.expires)",
+        f"{DYNAMO}/test_items.py",
     ),
 )

@@ -417,7 +417,7 @@ class OnDynamo:
         table = emulator_server.new_table()
 
         def open_store(**options: Any) -> DynamoStore:
-            stores.append(emulator_server.store(table, timeout=10.0, **options))
+            stores.append(emulator_server.store(table, timeout=60.0, **options))
             return stores[-1]
 
         yield open_store
@@ -462,6 +462,7 @@ class TestDynamoStore(OnDynamo, EachDocument):
 
 
 @pytest.mark.variants
+@pytest.mark.timeout(900)  # some of the tests make thousands of calls, each of several requests
 class TestWholeDynamoStore(OnDynamo, StoreConformance):
     """Each row, too."""
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHORTEST_S = 0.004  # the longest wait after the first attempt; it doubles with each
+SHORTEST_S = (
+    0.004  # the longest wait after the first attempt, or as long as that took; it doubles with each
+)
 LONGEST_S = 0.2
 
 
@@ -30,6 +32,7 @@ class Attempts:
     timeout: float  # seconds
     made: int = 0
     began: float = field(default_factory=time.monotonic)
+    _last: float = field(default_factory=time.monotonic)  # when the last attempt began
 
     def over(self) -> bool:
         """Return whether there is no time for another attempt."""
@@ -37,13 +40,16 @@ class Attempts:
 
     def wait(self, reason: str) -> None:
         """Wait before the next attempt; raise ``NotKept`` with the reason if the time is over."""
-        pause = random.uniform(0, min(LONGEST_S, SHORTEST_S * 2**self.made))  # noqa: S311 - no secret
+        took = time.monotonic() - self._last
+        longest = min(LONGEST_S, max(SHORTEST_S, took) * 2**self.made)
+        pause = random.uniform(0, longest)  # noqa: S311 - no secret
         self.made += 1
         if time.monotonic() + pause - self.began >= self.timeout:
             what = f"The call was not kept within {self.timeout:g} s ({self.made} attempts)"
             msg = f"{what}: {reason}"
             raise NotKept(msg, reason)
         time.sleep(pause)
+        self._last = time.monotonic()
 
 
 def repeated(call: Callable[[int], T], timeout: float) -> T:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.catalogue import WholeCatalogue
 from ..engine.codec import decode_name
-from .documents import GRANT, MESSAGE, WAIT
+from .documents import GRANT, MESSAGE, RESOURCE, WAIT, Key
 from .hints import wait_key
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class DocumentCatalogue:
         if found := self._loaded.with_wait(nonce):
             return found
         if hint := self._transaction.get(wait_key(nonce)):
-            self._look_at(hint)
+            self._resources[decode_name(hint)]
         return self._loaded.with_wait(nonce)
 
     def with_waits_of(self, task_id: str) -> list[Resource]:
@@ -63,8 +63,7 @@ class DocumentCatalogue:
         """Do nothing: the server deletes what has expired."""
 
     def _load(self, kind: str, name: str) -> None:
-        for hint in self._transaction.all_of(kind, name).values():
-            self._look_at(hint)
-
-    def _look_at(self, hint: bytes) -> None:
-        self._resources[decode_name(hint)]
+        names = [decode_name(hint) for hint in self._transaction.all_of(kind, name).values()]
+        self._transaction.expect([Key(RESOURCE, each) for each in names])
+        for each in names:
+            self._resources[each]

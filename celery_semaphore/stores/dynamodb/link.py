@@ -140,7 +140,7 @@ class Link:
 
     def _check_time(self, mine: _OfThread) -> None:
         if mine.last is not None and time.monotonic() > mine.last:
-            raise Busy(mine.busy or f"{self.place}: its answers took too long")
+            raise Busy(mine.busy or f"{self.place}: no time is left for another request")
 
     def _hear(self, answer: Any, sent: float) -> None:
         if date := headers_of(answer).get("date"):

@@ -82,9 +82,9 @@ class DynamoTransaction:
     def get(self, key: Key) -> bytes | None:
         if key not in self._read:
             together = self._expected if key in self._expected else ()
-            wanted = [each for each in together if each not in self._read]
-            self._read |= self._fetched([*dict.fromkeys([key, *wanted])])
-            if self._is_store_too_old([key]) and not self._is_store_as_read():
+            wanted = [*dict.fromkeys([key, *(each for each in together if each not in self._read)])]
+            self._read |= self._fetched(wanted)
+            if self._is_store_too_old(wanted) and not self._is_store_as_read():
                 raise Busy(CHANGED)
         row = self._read[key]
         return row.body if row else None
