@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import closing
 
@@ -9,6 +10,7 @@ import pytest
 
 from celery_semaphore.core.formats import FORMAT
 from celery_semaphore.stores import store_from_url
+from tests.support.dynamodb import KEYS, REGION, EmulatorServer, new_name
 from tests.support.postgres import PostgresServer
 
 from .conftest import Command
@@ -67,3 +69,26 @@ def reap(semaphore: Command) -> None:
 def test_other_stores_need_nothing(semaphore: Command) -> None:
     assert semaphore.says("install") == NO_TABLES
     assert semaphore.says("install", "--sql") == "-- This store has no tables.\n"
+
+
+def test_only_a_store_of_documents_is_told_of_a_restore(semaphore: Command) -> None:
+    said = semaphore("install", "--restored")
+    assert said.code != 0
+    assert "for stores that keep documents" in said.err
+    assert "--sql" in semaphore("install", "--sql", "--restored").err
+
+
+@pytest.mark.variants
+def test_a_table_of_dynamodb(emulator_server: EmulatorServer, semaphore: Command) -> None:
+    options = {"endpoint_url": emulator_server.url}
+    semaphore.env |= KEYS | {
+        "STORE": f"dynamodb://{REGION}/{new_name()}",
+        "CONF": json.dumps({"semaphore_transport_options": options}),
+    }
+    assert "semaphore install`" in semaphore("list").err
+    assert semaphore.says("install", "--sql").startswith("aws dynamodb create-table --region")
+    assert semaphore.says("install") == "Installed version 1.\n"
+    assert semaphore.says("install") == DONE
+    assert "A new epoch has begun" in semaphore.says("install", "--restored")
+    assert "DynamoDB" in semaphore.says("check")
+    assert semaphore.says("list")

@@ -135,7 +135,7 @@ def hammer(how: Hammer, url: str, address: str, enough: Callable[[int], bool]) -
         return enough(killed)
 
     try:
-        wait_until(kill_one, 60, "enough were admitted and killed")
+        wait_until(kill_one, 100, "enough were admitted and killed")
         ended.value = 1
         for process in running:
             process.join(20)
@@ -193,9 +193,13 @@ def test_never_above_the_limit_and_all_permits_come_back(
     address: str,
     counter: Counter,
 ) -> None:
+    entries = (
+        40 if url.startswith("emulator:") else 200
+    )  # ten clients at one key are its worst case
+
     def enough(killed: int) -> bool:
         stats = counter.stats("api")
-        return killed > 12 and stats["entries"] > 200 and stats["closed"] > 0
+        return killed > 12 and stats["entries"] > entries and stats["closed"] > 0
 
     hammer(how, url, address, enough)
     seen = {name: counter.stats(name) for name in ("api", "disk")}

@@ -342,6 +342,20 @@ def test_it_looks_once_a_minute(following: ParkingWatch, kept: Kept, clock: list
     assert kept.asked == 2
 
 
+def test_a_message_that_the_store_cannot_keep_is_not_parked(
+    following: ParkingWatch, kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without it the message is sent to the store, refused there, and only then requeued."""
+    kept.says = Durability("here", Safety.COMMITTED, "it is so", largest_payload=50)
+    assert following.parks(OnSaturated.WAIT, 60)
+    following.decide_again()
+    found = [following.parks(OnSaturated.WAIT, size) for size in (50, 51, 101)]
+    assert found == [True, False, False]
+    following.kept("t", OnSaturated.WAIT, 51)
+    assert "takes 51 bytes, and this store keeps at most 50" in caplog.text
+    assert "semaphore_park_max_size is 100" in str(following.too_large(101))
+
+
 def test_it_looks_when_another_server_answers(following: ParkingWatch, kept: Kept) -> None:
     kept.epoch = 8
     kept.says = Durability("there", Safety.UNTOLD, "it writes no AOF")
