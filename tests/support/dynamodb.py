@@ -69,7 +69,7 @@ class EmulatorServer(Server):
     def new_table(self) -> str:
         """Make an empty table, which nothing deletes from; return its name."""
         name = new_name()
-        store = self.store(name)
+        store = self.store(name, timeout=20.0)
         store.install()
         # It deletes by its own clock, and the clocks of some tests are behind.
         off = {"Enabled": False, "AttributeName": "ttl"}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..encoding import microseconds
 from ..engine.codec import decode_name, decode_store, encode_name, encode_store
 from ..engine.decisions import Decisions
 from ..engine.epoch import Epoch
 from ..engine.state import StoreState
-from .documents import PAYLOAD, STORE, WAIT, Changes, Document, Key
+from .documents import GRANT, PAYLOAD, STORE, WAIT, Changes, Document, Key
 from .index import DocumentCatalogue
 from .loaded_resources import LoadedResources
 from .records import Asked, DocumentBrokers, DocumentQueues, DocumentRecords, LoadedSessions, Rooms
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from .documents import Transaction
 
+GRANT_FOR_S = 86_400  # a grant lasts for seconds; a hint that is lost costs one
 LONGEST_LINE = 1000  # waits at one resource: each call reads and writes them all
 
 
@@ -99,7 +101,9 @@ class LoadedState:
 
     def _hint(self, key: Key, name: str | None, changes: Changes, marks: Changes) -> None:
         """Write where something is, or delete the hint. A wait has one record only, so its hint is no mark."""
-        hint = None if name is None else Document(encode_name(name))
+        # A server without a transaction around the call keeps that of a grant which did not come to be.
+        expires = self.state.now + microseconds(GRANT_FOR_S) if key.kind == GRANT else None
+        hint = None if name is None else Document(encode_name(name), expires=expires)
         if key.kind == WAIT:
             if (hint and hint.body) != self._transaction.get(key):
                 changes[key] = hint

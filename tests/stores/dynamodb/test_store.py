@@ -195,6 +195,17 @@ def test_nothing_is_left_of_what_has_ended_but_what_expires(store: DynamoStore) 
     assert {item["pk"]["S"][0] for item in items} == {*"srt"}
 
 
+def test_a_hint_of_a_grant_expires(store: DynamoStore) -> None:
+    """Without it one that was written in vain, before a commit that others won, is left for ever."""
+    store.acquire(claim(), "a")
+    store.ask("s")
+    refusal_of(store.acquire(claim(), "b", Wait(Kind.REQUEUE, session="s")))
+    assert store.release("a", claim()).granted
+    items = store._link.call("scan", ConsistentRead=True)["Items"]
+    [hint] = [item for item in items if item["pk"]["S"] == "g#s"]
+    assert int(hint["ttl"]["N"]) > time.time() + 3600
+
+
 def test_a_table_that_comes_back_is_used_again(
     emulator_server: EmulatorServer, store: DynamoStore
 ) -> None:
