@@ -105,8 +105,9 @@ class Link:
 
     def _check_progress(self, wanted: Sequence[object], left: Sequence[object]) -> None:
         if len(left) == len(wanted):
-            self._of_thread.busy = f"{self.place}: the table, or one of its keys, is throttled"
-            raise Busy(self._of_thread.busy)
+            reason = f"{self.place}: the table, or one of its keys, is throttled"
+            self.note(reason)
+            raise Busy(reason)
 
     def asked(self, operation: str, **given: Any) -> dict[str, Any]:
         """Make one request, and raise the errors of the driver as errors of the store."""
@@ -119,8 +120,12 @@ class Link:
         """Return what to raise for an error of the driver."""
         found = translated(error, self.place)
         if isinstance(found, Busy):
-            self._of_thread.busy = str(found)
+            self.note(str(found))
         return found
+
+    def note(self, reason: str) -> None:
+        """Note why an attempt was in vain: it is told if no time is left for another one."""
+        self._of_thread.busy = reason
 
     def call_as_is(self, operation: str, **given: Any) -> dict[str, Any]:
         """Make one request, and raise the errors of the driver as they are."""

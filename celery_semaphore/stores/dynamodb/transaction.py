@@ -56,6 +56,7 @@ HINTS = frozenset({WAIT, GRANT, MESSAGE})
 TOGETHER = 100  # items in one read, and in one transaction
 WRITTEN = 25  # items in one request that writes without conditions
 MADE_FOR_S = 3600  # for so long a resource is kept that was made and not used
+OTHERS = "other clients changed the same documents, and each attempt takes several requests"
 CHANGED = "the store's document was changed meanwhile"
 
 
@@ -232,6 +233,7 @@ class DynamoTransaction:
                 self._link.call_as_is(operation, TableName=self._link.place.table, **given)
         except Driver as error:
             if is_of_change(error):
+                self._link.note(OTHERS)
                 return False
             raise self._link.translated(error) from error
         return True
