@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class _How:
+class How:
     """How the attempts of a call are made."""
 
     concerned: Collection[str]  # the resources that it will look at
@@ -166,7 +166,7 @@ class DocumentStore(EngineStore):
                 alone = attempts.made >= self._documents.alone_after
                 try:
                     found |= self._attempt(
-                        partial(_renewed, permits=left[names]), _How(names), alone=alone
+                        partial(_renewed, permits=left[names]), How(names), alone=alone
                     )
                     del left[names]
                 except Busy as error:
@@ -268,7 +268,7 @@ class DocumentStore(EngineStore):
         expected: Collection[Key] = (),
     ) -> T:
         """Make a call until an attempt is kept; after several ones in vain, while others do not write."""
-        how = _How([*concerned], due, anew, parks=parks, expected=expected)
+        how = How([*concerned], due, anew, parks=parks, expected=expected)
         alone_after = self._documents.alone_after
         timeout = timeout or self._timeout
         with self._within(timeout):
@@ -281,7 +281,7 @@ class DocumentStore(EngineStore):
         del timeout
         return nullcontext()
 
-    def _attempt(self, made: Made[T], how: _How, *, alone: bool) -> T:
+    def _attempt(self, made: Made[T], how: How, *, alone: bool) -> T:
         """Make a call on what is there now, and save what it changed; raise ``Busy`` if that was changed meanwhile.
 
         All is read anew: what an earlier attempt or call has read may have changed, and is not compared if this one

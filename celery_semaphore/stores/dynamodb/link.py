@@ -14,6 +14,7 @@ from botocore.loaders import create_loader
 from botocore.session import Session as CoreSession
 
 from ...errors import StoreUnavailable
+from ..connection_limit import ConnectionLimit
 from ..documents.attempts import repeated
 from ..documents.documents import Busy
 from ..non_reentrant_lock import NonReentrantLock
@@ -24,10 +25,12 @@ from .items import Item
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .url import Place
+    from ..connection_limit import Place
+    from .url import Place as TablePlace
 
 T = TypeVar("T")
 
+TURNS = 64  # of resources, by a digest of their names
 MAX_CONNECTIONS = 10  # of one process
 # Of the time of a call: what one request has for a connection, and then for its answer.
 CONNECT_PART, ANSWER_PART = 0.125, 0.25
@@ -48,7 +51,7 @@ class _OfThread(local):
 class Link:
     """A client of one table. The driver repeats nothing: a call that is repeated reads anew."""
 
-    def __init__(self, place: Place, timeout: float) -> None:
+    def __init__(self, place: TablePlace, timeout: float) -> None:
         self.place, self.timeout = place, timeout
         self.clock = clock_of(place.endpoint_url or place.region)
         self._begin()
@@ -57,6 +60,7 @@ class Link:
         self._client: Any = None
         self._making = NonReentrantLock(self.timeout)
         self._of_thread = _OfThread()
+        self._turns = [ConnectionLimit(1, self.timeout) for _ in range(TURNS)]
         self._pid = os.getpid()  # last: another thread must not take what the parent had
 
     @contextmanager
@@ -72,6 +76,11 @@ class Link:
             yield
         finally:
             mine.last = before
+
+    def turn(self, name: str) -> Place:
+        """Return the right to be the only thread of this process that makes an attempt at this resource."""
+        self._made()
+        return self._turns[hash(name) % TURNS].place()
 
     def again(self, call: Callable[[], T]) -> T:
         """Make a call of one request or several again while the table is busy, or not reached."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...core.formats import format_warnings
 from ...core.session import NAMED
 from ...errors import ConfigurationError
 from ..documents.documents import STORE, Key
-from ..documents.store import DocumentStore
+from ..documents.store import DocumentStore, How, Made
 from ..engine.codec import decode_store
 from ..engine.epoch import Epoch
 from ..one_by_one import one_by_one
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...errors import SemaphoreError
     from .url import Place
 
+T = TypeVar("T")
 ORIGIN = "semaphore_url"
 ANSWERS = 5  # of which a worker that starts learns the time,
 WRONG_S = 0.1  # unless it may be wrong by less than this already
@@ -50,6 +51,13 @@ class DynamoStore(DocumentStore):
 
     def _within(self, timeout: float) -> AbstractContextManager[object]:
         return self._link.within(timeout)
+
+    def _attempt(self, made: Made[T], how: How, *, alone: bool) -> T:
+        """Let the threads of this process wait for each other, rather than repeat what another one made vain."""
+        if not how.concerned:
+            return super()._attempt(made, how, alone=alone)
+        with self._link.turn(min(how.concerned)):
+            return super()._attempt(made, how, alone=alone)
 
     def check(self, *, parks: bool = False) -> list[str]:
         del parks  # each message is safe here
