@@ -400,4 +400,12 @@ MUTANTS = (
         "_number(document.expires)",
         f"{DYNAMO}/test_items.py",
     ),
+    dynamo(
+        "threads compete as processes do",
+        "each repeats what another one makes vain, and some find no turn for a minute",
+        "store",
+        "with self._link.turn(min(how.concerned)):",
+        "if True:",
+        f"{DYNAMO}/test_link.py",
+    ),
 )

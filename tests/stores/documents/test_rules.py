@@ -219,7 +219,7 @@ def test_r6_a_release_overtakes_an_acquire_that_is_on_its_way(
 def test_r7_a_busy_resource_costs_no_other_its_lease(held: Held, other: KeptInDocuments) -> None:
     """Without it (all are renewed in one transaction) none is renewed."""
     permits = [permit_of(other.acquire(claim(of=name), f"h-{name}")) for name in ("busy", "free")]
-    held.store._timeout = 0.1
+    held.store._timeout = 1.0
     held.between.refuses = lambda changes: any(key.name == "busy" for key in changes)
     assert held.store.renew(permits) == {"h-free": Renewal.OK}
 

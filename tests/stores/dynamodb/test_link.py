@@ -216,9 +216,9 @@ def test_a_signal_handler_that_calls_during_a_request_is_refused_at_once(
     assert said
 
 
-def test_threads_call_beside_each_other(server: Answering, store: DynamoStore) -> None:
+def test_threads_call_beside_each_other(server: Answering) -> None:
     """Without it one slow answer keeps all threads of a process waiting."""
-    both = threading.Barrier(2, timeout=5)
+    both, store = threading.Barrier(2, timeout=5), opened(server.url, timeout=20)
 
     def together(_: str) -> tuple[int, dict[str, Any]]:
         both.wait()
@@ -232,3 +232,29 @@ def test_threads_call_beside_each_other(server: Answering, store: DynamoStore) -
         call.join()
     assert len(server.asked) == 2
     assert not both.broken
+    store.close()
+
+
+def test_threads_take_turns_at_a_key(server: Answering) -> None:
+    """Without it each repeats what another one has made vain, and some find no turn at all."""
+    inside, most = list[str](), list[int]()
+    store = opened(server.url, timeout=20)
+
+    def alone(operation: str) -> tuple[int, dict[str, Any]]:
+        inside.append(operation)
+        time.sleep(0.05)
+        most.append(len(inside))
+        inside.pop()
+        return error("ValidationException")
+
+    server.answer = alone
+    calls = [
+        threading.Thread(target=seconds_of, args=(lambda: store.release("a", claim()), "it is so"))
+        for _ in "abc"
+    ]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    assert most == [1, 1, 1]
+    store.close()

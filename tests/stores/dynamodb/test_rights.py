@@ -13,6 +13,7 @@ import pytest
 
 from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.errors import ConfigurationError
+from celery_semaphore.stores.documents.documents import Changes, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore
 from tests.conftest import running
 from tests.stores.conftest import claim, park, permit_of, refusal_of
@@ -90,9 +91,20 @@ def live(store: DynamoStore) -> None:
     assert "api" in [*store.resources()]
     store.sent(store.take(store.release("a", both).outgoing))
     store.release("c", claim())
+    lose_many_waits(store)
     store.durability(9)
     store.about()
     store.sleep("s")
+
+
+def lose_many_waits(store: DynamoStore) -> None:
+    """Change more than a transaction has, as a line does of which all waits are overdue."""
+    line, hints = Key("r", "line"), [Key("w", "t", str(n)) for n in range(120)]
+    for some in ([line, *hints[:60]], hints[60:]):
+        assert store._dynamo.begin(some).commit({key: Document(b"{}") for key in some}, {})
+    both = [line, *hints]
+    gone: Changes = {line: Document(b"{}"), **dict.fromkeys(hints)}
+    assert store._dynamo.begin(both).commit(gone, {})
 
 
 def check_and_live(store: DynamoStore) -> None:
