@@ -114,8 +114,7 @@ class Acquisition:
                 pause, self.error = self._failed(unavailable), unavailable
             left = self._deadline - time.monotonic()
             if left <= 0:
-                msg = f"semaphore {self.claims[0].semaphore!r}: no permit in {self._timeout:g} s: {self._why}"
-                raise SemaphoreTimeout(msg) from self.error
+                raise self._timed_out() from self.error
             if (pause := min(pause, left)) > 0:
                 yield Pause(pause, self._waiting.notified if self._waiting else None)
 
@@ -123,9 +122,8 @@ class Acquisition:
         """Ask no more, nor for its grant."""
         if self._waiting is not None:
             self._asker.discard(self._waiting.wait.ticket)
-        if (
-            self._ticket is not None
-        ):  # a signal handler may have interrupted it before it knew that it waits
+        # A signal handler may have interrupted it before it knew that it waits.
+        if self._ticket is not None:
             self._asker.discard(self._ticket)
 
     def names(self) -> list[str | Ticket]:
@@ -185,8 +183,8 @@ class Acquisition:
         renewed = False
         while time.monotonic() - since > self.store.lease / BEATS:
             if renewed and time.monotonic() >= self._deadline:
-                msg = "each answer was read too late to be sure of the permit"
-                raise StoreUnavailable(msg)
+                self._why = "each answer was read too late to be sure of the permit"
+                raise self._timed_out()
             renewed = True
             since = time.monotonic()
             renewal = (yield Run(partial(self.store.renew, [permit]))).get(permit.holder)
@@ -196,6 +194,12 @@ class Acquisition:
             if renewal is Renewal.LOST:
                 return None
         return since
+
+    def _timed_out(self) -> SemaphoreTimeout:
+        name = self.claims[0].semaphore
+        return SemaphoreTimeout(
+            f"semaphore {name!r}: no permit in {self._timeout:g} s: {self._why}"
+        )
 
     def _lost(self) -> float:
         self._why = "its lease ended before the answer of the acquire was read"

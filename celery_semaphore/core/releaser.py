@@ -176,11 +176,13 @@ class Releaser:
             return [error] * len(some)
         except SemaphoreError:
             raise
-        except (
-            Exception
-        ) as error:  # not the store's: what is dropped here is a permit until its lease ends
-            logger.exception("releases failed, and are repeated")
-            return [StoreUnavailable(repr(error))] * len(some)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the permits are to be released
+            if len(some) > 1:  # the others are to succeed
+                return [said for each in some for said in self._answers([each])]
+            # Not the store's, and perhaps for ever. What is dropped is a permit until its lease ends.
+            logger.warning("the release of %s failed: %r", some[0].holder, error)
+            is_old = time.monotonic() - some[0].since > self._store.lease
+            return [SemaphoreError(repr(error)) if is_old else StoreUnavailable(repr(error))]
 
     def _noted(self, answers: Sequence[object]) -> list[_Release]:
         """Note whether the store answers; return what is given up."""

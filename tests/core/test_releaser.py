@@ -217,21 +217,48 @@ def test_an_error_that_is_not_the_stores_drops_nothing(caplog: pytest.LogCapture
     """Each permit of the batch would last for its lease, and each place in line for as long as the process."""
     store, errors = FailingStore(), [AttributeError("readline"), MemoryError()]
     store.calls_at_once = 1
-    call_all = store.call_all
+    release = store.release
 
-    def failing(calls: Any) -> Any:
-        if errors:
+    def fail(*_: Any) -> Any:
+        raise errors[-1]
+
+    def failing(holder: Any, *given: Any) -> Any:
+        if holder == "a" and errors:
             raise errors.pop()
-        return call_all(calls)
+        return release(holder, *given)
 
-    store.call_all = failing  # type: ignore[method-assign]
+    store.call_all, store.release = fail, failing  # type: ignore[method-assign,assignment]
     releaser = Releaser(store)  # type: ignore[arg-type]
     releaser.release("a", [ONE])
     releaser.release(place(1), [ONE])
     releaser.start()
     wait_until(lambda: len(store.released) == 2, 10, "they are released")
     releaser.close(5)
-    assert caplog.messages.count("releases failed, and are repeated") == 2
+    assert "the release of a failed: AttributeError('readline')" in caplog.messages
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_release_that_always_fails_is_given_up_after_a_lease() -> None:
+    """And it keeps no other: also the place of a wait, which else is released at any time."""
+    store = FailingStore()
+    store.lease = 0.3
+    release, tried = store.release, list[float]()
+
+    def failing(holder: Any, *given: Any) -> Any:
+        if holder == place(1):
+            tried.append(time.monotonic())
+            raise TypeError
+        return release(holder, *given)
+
+    store.release = failing  # type: ignore[method-assign,assignment]
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.start()
+    releaser.release(place(1), [ONE])
+    releaser.release("a", [ONE])
+    wait_until(lambda: not (releaser._releases or releaser._jobs), 10, "both have ended")
+    releaser.close(5)
+    assert [holder for holder, _ in store.released] == ["a"]
+    assert tried[-1] - tried[0] > 0.2
 
 
 def test_many_are_released_together() -> None:
