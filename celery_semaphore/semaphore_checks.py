@@ -28,7 +28,7 @@ def check_function(function: object) -> None:
     if _is_async(function):
         msg = f"Semaphore decorates functions that are not async, not {function!r}: AsyncSemaphore decorates this one."
         raise ConfigurationError(msg)
-    if not callable(function) or inspect.isgeneratorfunction(_called(function)):
+    if not callable(function) or any(map(inspect.isgeneratorfunction, _bodies(function))):
         msg = (
             f"Semaphore decorates functions that are no generators, not {function!r}. In a generator use"
             " `with semaphore:` in its body."
@@ -47,16 +47,21 @@ def check_async_function(function: object) -> None:
 
 
 def _is_async(function: object) -> bool:
-    body = _called(function)
-    return inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
+    return any(
+        inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
+        for body in _bodies(function)
+    )
 
 
-def _called(function: object) -> object:
-    """Return what is called in the end: the function of a static method or a partial, the method of a callable."""
+def _bodies(function: object) -> tuple[object, object]:
+    """Return what may say how a call runs: the function, without a static method or partials, and its ``__call__``.
+
+    An object may be marked async by itself, as those of Django's middleware.
+    """
     while isinstance(function, staticmethod | partial):
         function = function.__func__ if isinstance(function, staticmethod) else function.func
     is_plain = inspect.isroutine(function) or isinstance(function, type)
-    return function if is_plain else getattr(function, "__call__", function)  # noqa: B004 - to look at it
+    return function, None if is_plain else getattr(function, "__call__", None)  # noqa: B004 - to look at it
 
 
 def check_on_lost(on_lost: object) -> None:

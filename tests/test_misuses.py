@@ -472,6 +472,10 @@ OUTSIDE: list[tuple[str, str]] = [
         "not async, not <…Use object…: AsyncSemaphore decorates this one",
     ),
     (
+        "from unittest.mock import AsyncMock\napi(AsyncMock())",
+        "not async, not <AsyncMock…: AsyncSemaphore decorates this one",
+    ),
+    (
         "import functools\ndef use(n):\n    yield\napi(functools.partial(use, 1))",
         "no generators, not functools.partial(…`with semaphore:` in its body",
     ),
