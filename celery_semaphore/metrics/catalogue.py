@@ -31,7 +31,7 @@ PERMITS = gauge(
 )
 CAPACITY = gauge(
     "capacity",
-    "Limits of all keys in use, summed; where nothing may begin, the permits in use instead.",
+    "Limits of all keys in use, summed; a paused key counts as what is in use there.",
     "semaphore",
 )
 KEYS = gauge(

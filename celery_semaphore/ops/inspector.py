@@ -102,11 +102,11 @@ class Inspector:
 
     def semaphores(self) -> list[SemaphoreView]:
         """List all semaphores in use, declared by a task of the app, limited or paused by an operator, by name."""
+        decisions, names = self._store.decisions(), sorted(self._directory.semaphores())
+        wholes = list(self._store.snapshots(names))  # first: they begin an epoch where that is due
         seen: dict[str, list[Totals]] = {}
         for each in self._reader.totals(self._store.resources()):
             seen.setdefault(semaphore_of(each.resource), []).append(each)
-        decisions, names = self._store.decisions(), sorted(self._directory.semaphores())
-        wholes = list(self._store.snapshots(names))
         elsewhere = zip(wholes, self._store.snapshots(map(any_key_of, names)), strict=True)
         recovering = max(filter(None, map(recovering_for, wholes)), default=None)
         of = partial(SemaphoreView.of, decisions=decisions, recovering=recovering)

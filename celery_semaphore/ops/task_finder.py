@@ -39,7 +39,9 @@ class TaskFinder:
         if waits:
             waits = [replace(each, at=named(each.at, heard)) for each in waits]
             return replace(seen, state=waits[0].state, waits=tuple(waits))
-        wanted = self.semaphores_of(name) if name else None if everywhere else ()
+        wanted = self.semaphores_of(name) if name else None
+        if wanted is None and not everywhere:
+            wanted = ()
         permits = tuple(named_permit(each, heard) for each in self._permits(task_id, wanted))
         if permits or heard.workers_of(task_id, active=True):
             return replace(seen, state=TaskState.RUNS, permits=permits)

@@ -58,7 +58,7 @@ class SemaphoreView:
     )
     saturated: bool = False  # tasks wait because no permit is free, at any key
     saturated_keys: int = 0
-    unsatisfiable: int = 0  # of its waits, those with a weight above the limit in force
+    unsatisfiable: int = 0  # of its waits, those that were found too heavy for the limit in force
 
     @classmethod
     def of(
@@ -172,7 +172,7 @@ class KeyView:
     set_by_operator: bool
     occupied: int
     waiting: int
-    unsatisfiable: int  # of its waits, those with a weight above the limit in force
+    unsatisfiable: int  # of its waits, those that were found too heavy for the limit in force
     kept_room: int  # see Snapshot.kept
     mean_held: float | None  # how long permits were held lately
     oldest_wait: float | None  # how long the oldest wait has lasted; None without one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from celery.bin.base import CeleryOption
 
 from ..errors import StoreUnavailable
 from .terminal import say
+from .text import width
 
 PAUSE_S = 2.0
 
@@ -28,7 +31,7 @@ def watching(ctx: click.Context, drawn: Callable[[], str]) -> None:
             click.clear()  # of a terminal; a pipe gets one print after the other
             try:
                 text = drawn()
-                say(ctx, fitting(text, get_terminal_size().lines) if sys.stdout.isatty() else text)
+                say(ctx, fitting(text, get_terminal_size()) if sys.stdout.isatty() else text)
             except StoreUnavailable as error:
                 click.echo(f"Error: {error}", err=True)
             time.sleep(PAUSE_S)
@@ -36,13 +39,16 @@ def watching(ctx: click.Context, drawn: Callable[[], str]) -> None:
         return
 
 
-def fitting(text: str, rows: int) -> str:
-    """Return as much of the text as a terminal of so many rows can show, for its first lines would scroll away."""
-    lines = text.split("\n")
-    most = max(rows - 2, 1)  # one row says that there is more, and the cursor is in the last one
-    if len(lines) <= most + 1:
+def fitting(text: str, size: os.terminal_size) -> str:
+    """Return the beginning of the text, as much as a terminal can show: the first lines of a longer one scroll away."""
+    lines, left = text.split("\n"), size.lines - 1  # the cursor is in the last row
+    rows = [max(math.ceil(width(click.unstyle(line)) / size.columns), 1) for line in lines]
+    if sum(rows) <= left:
         return text
-    return "\n".join([*lines[:most], f"… and {len(lines) - most} more lines"])
+    shown = 1  # and so many more while a row is left to say that there are more
+    while sum(rows[: shown + 1]) < left:
+        shown += 1
+    return "\n".join([*lines[:shown], f"… and {len(lines) - shown} more lines"])
 
 
 def refuse_both(**given: Any) -> None:

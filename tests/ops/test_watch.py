@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from celery_semaphore.ops.watch import fitting
@@ -45,11 +46,24 @@ def test_it_prints_again_also_after_an_outage(
 
 
 @pytest.mark.parametrize(
-    ("rows", "shown"),
-    [(5, "a\nb\nc\nd"), (4, "a\nb\n… and 2 more lines"), (1, "a\n… and 3 more lines")],
+    ("columns", "rows", "shown"),
+    [
+        (20, 5, "a\nb\nc\nd"),
+        (20, 4, "a\nb\n… and 2 more lines"),
+        (20, 1, "a\n… and 3 more lines"),
+        (1, 5, "a\nb\nc\nd"),
+    ],
 )
-def test_a_terminal_shows_the_beginning(rows: int, shown: str) -> None:
-    assert fitting("a\nb\nc\nd", rows) == shown
+def test_a_terminal_shows_the_beginning(columns: int, rows: int, shown: str) -> None:
+    assert fitting("a\nb\nc\nd", os.terminal_size((columns, rows))) == shown
+
+
+def test_a_wide_line_takes_several_rows() -> None:
+    wide = click.style("x" * 21, fg="red")
+    text = f"{wide}\n{wide}\nc"
+    assert fitting(text, os.terminal_size((20, 6))) == text
+    assert fitting(text, os.terminal_size((20, 5))) == f"{wide}\n… and 2 more lines"
+    assert fitting(text, os.terminal_size((21, 4))) == text
 
 
 def test_it_is_not_json(semaphore: Command) -> None:
