@@ -26,7 +26,7 @@ tasks with a countdown of 1 to 3 s, some 300 a second, it doubled 18 in 58 resta
 or while the broker was away. Plain tasks with a countdown are beside it.
 
 *Joined.* Celery's handler of QUIT cancels consumers, and so reads frames of RabbitMQ beside the loop that it
-interrupted. If the loop had read a body and not looked at it yet, py-amqp takes the body of a later message for the
+interrupted. If the loop had read a body that was not handled yet, py-amqp takes the body of a later message for the
 first half of this one, and Celery drops what it cannot decode. So a task whose message a worker that was told to end
 cold could not decode counts as lost, as plain ones are, and is no fault.
 
@@ -223,7 +223,10 @@ class Judge:
     def _was_joined(self, task: str) -> bool:
         """Tell whether a cold end joined its message to another one."""
         known = self._said.get(task) or Said()
-        return any(life.cold is not None for life in known.undecodable)
+        return any(
+            life.way != "TERM" and not life.crashed and at >= _cut_from(life)
+            for life, at in known.undecodable
+        )
 
     def _is_exposed(self, run: Run, *, late: bool) -> bool:
         """Tell whether its acknowledgement may have been lost with its worker or with the broker."""

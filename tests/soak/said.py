@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from .fleet import Life
 
 SAID = re.compile(r"(noted|published|acknowledged) (\S+) at (\S+)(?: for (\d+) s)?")
-UNDECODABLE = re.compile(r"Can't decode message body: .*?'id': '([^']+)'")
+UNDECODABLE = re.compile(r"\[(\S+ \S+),(\d+): \S+\] Can't decode message body: .*?'id': '([^']+)'")
 RECEIVED = re.compile(r"\[(\S+)\] received")
 
 
@@ -44,7 +46,8 @@ class Said:
     received: int = 0
     published: list[Published] = field(default_factory=list)  # while it waited, and confirmed
     acknowledged: list[tuple[Life, float]] = field(default_factory=list)
-    undecodable: list[Life] = field(default_factory=list)  # whose Celery dropped its message
+    # The workers whose Celery dropped its message, and when.
+    undecodable: list[tuple[Life, float]] = field(default_factory=list)
 
 
 def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
@@ -58,8 +61,9 @@ def said(logs: Iterable[tuple[Life, str]]) -> dict[str, Said]:
                 found[task].published.append(Published(float(at), int(delay)))
             else:
                 found[task].acknowledged.append((life, float(at)))
-        for task in UNDECODABLE.findall(log):
-            found[task].undecodable.append(life)
+        for at, milliseconds, task in UNDECODABLE.findall(log):
+            dropped = datetime.fromisoformat(f"{at}.{milliseconds}").timestamp()
+            found[task].undecodable.append((life, dropped - time.time() + time.monotonic()))
         for task in RECEIVED.findall(log):
             found[task].received += 1
     return found

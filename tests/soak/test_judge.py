@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,7 +50,7 @@ def judged(
     away: Windows = (),
     acknowledged: Sequence[tuple[Life, float]] = (),
     published: Sequence[Published] = (),
-    undecodable: Sequence[Life] = (),
+    undecodable: Sequence[tuple[Life, float]] = (),
     broker_delays: bool = False,
 ) -> Findings:
     """What the judge says of one limited task."""
@@ -87,9 +89,12 @@ def test_an_early_task_is_lost_long_before_the_cold_end() -> None:
 @pytest.mark.parametrize("acks", ["early", "late"])
 def test_a_message_that_a_cold_end_joined_to_another(acks: str) -> None:
     cold, warm = life("QUIT", **QUIT), life(**TERM)
-    found = judged(acks, [], cold, undecodable=[cold])
+    found = judged(acks, [], cold, undecodable=[(cold, 9.5)])
     assert (found.lost, found.faults) == (["t"], {})
-    assert judged(acks, [], warm, undecodable=[warm]).faults
+    assert judged(acks, [], cold, undecodable=[(cold, 5.0)]).faults
+    assert judged(acks, [], warm, undecodable=[(warm, 9.5)]).faults
+    killed = life(**TERM | {"cold": 9.0}, hung=True)
+    assert judged(acks, [], killed, undecodable=[(killed, 9.5)]).faults
 
 
 def test_a_task_that_is_cut() -> None:
@@ -164,10 +169,12 @@ def test_a_task_that_runs_beside_itself() -> None:
 
 def test_the_logs_are_read() -> None:
     log = "noted t at 1.5\npublished t at 2.5 for 1 s\nacknowledged t at 2.6\nTask park late[t] received\n"
-    log += "Can't decode message body: DecodeError() [type:'json' headers:{'task': 'park', 'id': 't', 'eta': None}]\n"
+    now = datetime.now().isoformat(" ", "milliseconds").replace(".", ",")  # noqa: DTZ005 - as logs do
+    log += f"[{now}: CRITICAL/MainProcess] Can't decode message body: Error() [headers:{{'task': 'park', 'id': 't'}}]\n"
     published = [Published(2.5, 1)]
     it = life()
-    assert said([(it, log)]) == {"t": Said(Noted(it, 1.5), 1, published, [(it, 2.6)], [it])}
+    dropped: Any = [(it, pytest.approx(time.monotonic(), abs=1.0))]
+    assert said([(it, log)]) == {"t": Said(Noted(it, 1.5), 1, published, [(it, 2.6)], dropped)}
 
 
 def entries(*times_and_inside: tuple[float, int]) -> list[Any]:
