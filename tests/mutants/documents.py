@@ -377,7 +377,7 @@ MUTANTS = (
         f"{DYNAMO}/test_link.py",
     ),
     dynamo(
-        "a child has what its parent has",
+        "a child sends by the client of its parent",
         "both read answers from one connection",
         "link",
         "if self._pid != os.getpid():",

@@ -241,7 +241,7 @@ MUTANTS = (
     ),
     lua(
         "a short release deletes tombstones at each call",
-        "it does what the long one does at one in eight",
+        "it does what the long one does at one in sixteen",
         "short_release",
         "if NUMBER % 16 == 0 then",
         "if true then",

@@ -272,9 +272,11 @@ def _bounded_answers(c: Consumer) -> Iterator[None]:
     longest = COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
     if socket.gettimeout() != NONE_COMES_S:  # else an earlier one timed out
         socket.settimeout(longest)
-    yield
-    if time.monotonic() - since >= longest:
-        socket.settimeout(NONE_COMES_S)
+    try:
+        yield
+    finally:
+        if time.monotonic() - since >= longest:
+            socket.settimeout(NONE_COMES_S)
 
 
 def _cease_to_consume(c: Consumer) -> None:
