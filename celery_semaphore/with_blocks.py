@@ -20,6 +20,15 @@ def place_of(frame: FrameType) -> Place:
     return id(frame), frame.f_code
 
 
+def is_of_stack(entered: Place, left: Place) -> bool:
+    """Return whether an exit stack may have entered a block in the one frame, and leaves it in the other.
+
+    It does so in two functions of one file. A block of a ``with`` statement is entered and left in one frame.
+    """
+    entering, leaving = entered[1], left[1]
+    return entering is not leaving and entering.co_filename == leaving.co_filename
+
+
 class Block:
     """One block that was entered. Only its context refers to it, so it is gone once that is."""
 
@@ -45,7 +54,8 @@ class WithBlocks:
 
     A framework may run each step of a generator in a context of its own: Starlette does, for a plain generator and for
     a dependency with ``yield``. The frame of such a block is the same in each step. An ``ExitStack`` has two frames,
-    but one context. Where both differ, the block leaves with any permit of a context that is gone.
+    but one context. Where both differ, the block leaves with any permit that a stack entered with in a context that is
+    gone.
     """
 
     def __init__(self) -> None:
@@ -55,7 +65,7 @@ class WithBlocks:
         """Note that a block was entered here."""
         block = Block(self, permit)
         self._entered[permit.holder] = Entry(place, ref(block), permit)
-        _entered.set((*_entered.get(), block))
+        _entered.set((*_entered_here(), block))
 
     def left(self, place: Place, is_held: Callable[[Permit], bool]) -> Permit | None:
         """Return the permit of the block that is left here, or None if none was entered."""
@@ -65,22 +75,35 @@ class WithBlocks:
             return mine
         others = self._entered.copy().values()  # at once: other threads enter and leave meanwhile
         here = [each.permit for each in others if each.place == place]
-        return here[-1] if here else mine or self._without_context(is_held)
+        if here:
+            return here[-1]
+        if entry and is_of_stack(entry.place, place):
+            return mine
+        return self._without_context(place, is_held) or mine
 
     def _last(self) -> Permit | None:
         """Return the permit of the block that was entered last in this context, or None."""
-        mine = (each.permit for each in reversed(_entered.get()) if each.blocks is self)
+        mine = (each.permit for each in reversed(_entered_here()) if each.blocks is self)
         return next(mine, None)
 
-    def _without_context(self, is_held: Callable[[Permit], bool]) -> Permit | None:
-        """Return a held permit of a block that was entered in a context that is gone, to one caller only; or None."""
-        for holder, (_, block, permit) in self._entered.copy().items():
-            gone = block() is None and is_held(permit)
+    def _without_context(self, left: Place, is_held: Callable[[Permit], bool]) -> Permit | None:
+        """Return a held permit that a stack entered with in a context that is gone, to one caller only; or None."""
+        for holder, (place, block, permit) in self._entered.copy().items():
+            gone = block() is None and is_of_stack(place, left) and is_held(permit)
             if gone and self._entered.pop(holder, None) is not None:
                 return permit
         return None
 
+    def has(self, block: Block) -> bool:
+        """Return whether this block is not left."""
+        return block.permit.holder in self._entered
+
     def leave(self, permit: Permit) -> None:
         """Forget the block with this permit."""
         self._entered.pop(permit.holder, None)
-        _entered.set(tuple(each for each in _entered.get() if each.permit is not permit))
+        _entered.set(tuple(each for each in _entered_here() if each.permit is not permit))
+
+
+def _entered_here() -> tuple[Block, ...]:
+    """Return the blocks of this context without those that were left in another one."""
+    return tuple(each for each in _entered.get() if each.blocks.has(each))

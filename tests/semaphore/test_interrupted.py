@@ -236,10 +236,11 @@ def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> 
         ways = (lambda: api.release(mine), lambda: api.__exit__(None, None, None))
         for leave in (*ways, lambda: block.__exit__(None, None, None)):
             for step in range(60):
-                before = block._permit, with_blocks._entered.get()
+                before = block._permit, with_blocks._entered.get(), api._blocks._entered.copy()
                 struck_at(step, leave)
                 block._permit = before[0]
                 with_blocks._entered.set(before[1])
+                api._blocks._entered.update(before[2])
         held_permits_in(api._store).flush(SOON)
         return not held_permits_in(api._store)._held
 

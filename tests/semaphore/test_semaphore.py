@@ -11,7 +11,7 @@ from contextvars import copy_context
 
 import pytest
 
-from celery_semaphore import Semaphore, SemaphoreTimeout
+from celery_semaphore import Semaphore, SemaphoreTimeout, with_blocks
 from celery_semaphore.core.asker import Notice, WaitingCall, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
 from celery_semaphore.core.session import HeldWait
@@ -184,7 +184,8 @@ class TestLimit:
         inside, leave = list[Permit](), threading.Event()
 
         def hold() -> None:
-            with shared as permit:
+            with ExitStack() as own:
+                permit = own.enter_context(shared)
                 inside.append(permit)
                 leave.wait(SOON)
                 shared.extend(permit)
@@ -197,6 +198,36 @@ class TestLimit:
             assert [held.holder for held in shared.holders()] == [inside[0].holder]
             leave.set()
         assert occupied(store) == 0
+
+    def test_an_exit_stack_within_a_block(self, store: MemoryStore) -> None:
+        """Its contexts are copies of the one that has the block."""
+        shared = Semaphore("api", 2, store=store, timeout=SOON)
+        with shared as outer:
+            stack = ExitStack()
+            copy_context().run(stack.enter_context, shared)
+            copy_context().run(stack.close)
+            assert [held.holder for held in shared.holders()] == [outer.holder]
+        assert occupied(store) == 0
+
+    def test_generators_that_are_closed_in_another_thread(self, store: MemoryStore) -> None:
+        """This context keeps nothing of them, and takes none of their blocks for its own."""
+        shared = Semaphore("api", 2, store=store, timeout=SOON)
+
+        def items() -> Generator[None, None, None]:
+            with shared:
+                yield
+
+        for _ in range(5):
+            generator = items()
+            next(generator)
+            with thread(generator.close):
+                pass
+        stack = ExitStack()
+        copy_context().run(stack.enter_context, shared)
+        copy_context().run(stack.close)
+        assert occupied(store) == 0
+        with shared:
+            assert len(with_blocks._entered.get()) == 1
 
     def test_acquired_here_and_released_in_another_thread(
         self, api: Semaphore, store: MemoryStore
