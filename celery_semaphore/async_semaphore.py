@@ -217,30 +217,40 @@ class AsyncSemaphore(SemaphoreBase):
         """
         check_async_function(function)
         if isasyncgenfunction(function):
-            if self._on_lost == CANCEL:
-                msg = (
-                    'on_lost="cancel" cancels a task, and an async generator has none of its own: it would be whatever'
-                    f" its caller does. Give on_lost a function for {function!r}, or hold the permit in the caller."
-                )
-                raise ConfigurationError(msg)
+            return self._limited_generator(function)
 
-            @wraps(function)
-            async def limited(*args: Any, **kwargs: Any) -> Any:
-                async with self.permit(), aclosing(function(*args, **kwargs)) as inner:
-                    sent = None
-                    while True:
-                        try:
-                            item = await inner.asend(sent)
-                        except StopAsyncIteration:
-                            return
+        @wraps(function)
+        async def limited(*args: Any, **kwargs: Any) -> Any:
+            async with self.permit():
+                return await function(*args, **kwargs)
+
+        return limited  # type: ignore[return-value]
+
+    def _limited_generator(self, function: F) -> F:
+        if self._on_lost == CANCEL:
+            msg = (
+                'on_lost="cancel" cancels a task, and an async generator has none of its own: it would be whatever'
+                f" its caller does. Give on_lost a function for {function!r}, or hold the permit in the caller."
+            )
+            raise ConfigurationError(msg)
+
+        @wraps(function)
+        async def limited(*args: Any, **kwargs: Any) -> Any:
+            async with self.permit(), aclosing(function(*args, **kwargs)) as inner:
+                resumed = inner.asend(None)
+                while True:
+                    try:
+                        item = await resumed
+                    except StopAsyncIteration:
+                        return
+                    try:
                         sent = yield item
-
-        else:
-
-            @wraps(function)
-            async def limited(*args: Any, **kwargs: Any) -> Any:
-                async with self.permit():
-                    return await function(*args, **kwargs)
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:  # noqa: BLE001 - the inner one may handle it
+                        resumed = inner.athrow(error)
+                    else:
+                        resumed = inner.asend(sent)
 
         return limited  # type: ignore[return-value]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -124,7 +125,7 @@ class TestDecorator:
         assert run(api(functools.partial(fetch, 7))()) == 7
 
     def test_a_generator(self, api: AsyncSemaphore, store: MemoryStore) -> None:
-        """What is sent goes in; what is thrown closes it."""
+        """What is sent or thrown goes in."""
         closed = list[str]()
 
         @api
@@ -179,6 +180,40 @@ class TestMistakes:
         """As in trio."""
         for call in (api.acquire, api.available, api.permit().__aenter__, api.__aenter__):
             with pytest.raises(SemaphoreError, match="waits in an asyncio loop, and none runs"):
+    @pytest.mark.parametrize(
+        "error", [ValueError("x"), asyncio.CancelledError(), StopAsyncIteration()]
+    )
+    @pytest.mark.parametrize("suppressed", [False, True])
+    def test_a_generator_as_a_context_manager(
+        self, api: AsyncSemaphore, store: MemoryStore, error: BaseException, *, suppressed: bool
+    ) -> None:
+        """It sees the error of its block, and may suppress it."""
+        seen = list[BaseException]()
+
+        @asynccontextmanager
+        @api
+        async def session() -> AsyncIterator[int]:
+            try:
+                yield occupied(store)
+            except BaseException as of_block:
+                seen.append(of_block)
+                if not suppressed:
+                    raise
+
+        async def main() -> None:
+            raised = list[BaseException]()
+            try:
+                async with session() as inside:
+                    assert inside == 1
+                    raise error  # noqa: TRY301
+            except BaseException as after:  # noqa: BLE001 - compared
+                raised.append(after)
+            assert seen == [error]
+            assert raised == ([] if suppressed else [error])
+            assert occupied(store) == 0
+
+        run(main())
+
                 call().send(None)
 
     @pytest.mark.parametrize("timeout", [-1, float("nan"), "5", True])
