@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from .async_permit_block import AsyncPermitBlock
 from .core.acquisition import Run
-from .core.event_loop import check_loop
+from .core.event_loop import check_loop, is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
 from .core.loop_calls import loop_calls_of
 from .core.loop_waiter import LoopWaiter
@@ -26,9 +26,20 @@ from .loop_losses import LossCallback
 from .semaphore_base import SemaphoreBase, check_renewed, not_held
 from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit
 from .stores.options import StoreOptions
-from .with_blocks import Place, place_of
+from .with_blocks import Place, is_of_stack, place_of
+
+if sys.version_info >= (3, 12):
+    from inspect import markcoroutinefunction
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _marked_async(function: F) -> F:
+    """Mark a function that returns a coroutine, so that frameworks call it in the loop like an async function."""
+    if sys.version_info >= (3, 12):
+        return markcoroutinefunction(function)
+    function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001
+    return function
 
 
 class AsyncSemaphore(SemaphoreBase):
@@ -83,22 +94,37 @@ class AsyncSemaphore(SemaphoreBase):
             raise ConfigurationError(msg)
         return await self._acquire(self._length(timeout), self._callback(), None)
 
-    async def release(self, permit: Permit) -> None:
+    @_marked_async
+    def release(self, permit: Permit) -> Coroutine[Any, Any, None]:
         """Release a permit, if this process holds it; what comes after the await sees it free.
 
-        If it is cancelled the permit is released all the same. While the store is away, a thread retries for one lease.
+        In a running loop the call itself queues the release. If its task is cancelled, also before its first step, the
+        permit is released all the same. While the store is away, a thread retries for one lease.
         """
         check_permit("release", permit)
-        check_loop()
+        return self._released(permit, self._queued(permit) if is_in_event_loop() else None)
+
+    def _queued(self, permit: Permit) -> asyncio.Future[None] | None:
+        """Queue the release of a permit; return the future of its answer, or None if this process does not hold it."""
         if not held_permits_in(self._store).take(permit.holder):
-            return
+            return None
+        return self._queued_again(permit)
+
+    def _queued_again(self, permit: Permit) -> asyncio.Future[None]:
         try:
-            await loop_calls_of(self._store).make(Release(permit.holder, permit.claims))
-        except (SemaphoreError, asyncio.CancelledError):
-            raise
+            return loop_calls_of(self._store).queue(Release(permit.holder, permit.claims))
         except BaseException:  # perhaps it was not queued
             self._release_later(permit, was_held=True)
             raise
+
+    async def _released(self, permit: Permit, queued: asyncio.Future[None] | None) -> None:
+        check_loop()
+        if queued is None:  # it was called where no loop runs
+            queued = self._queued(permit)
+        elif queued.get_loop() is not asyncio.get_running_loop():
+            queued = self._queued_again(permit)  # twice does no harm
+        if queued is not None:
+            await queued
 
     async def extend(self, permit: Permit) -> None:
         """Renew a permit now, before the next regular renewal; raise ``PermitLost`` if it is lost."""

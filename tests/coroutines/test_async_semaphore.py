@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from starlette.background import BackgroundTask
 
 from celery_semaphore import AsyncSemaphore, PermitLost, Semaphore, SemaphoreError, SemaphoreTimeout
 from celery_semaphore.core.asker import asker_of
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, Failing, LostAnswers, occupied, waiting
@@ -39,6 +41,30 @@ def test_by_hand(api: AsyncSemaphore, store: MemoryStore) -> None:
             await api.extend(permit)
 
     run(main())
+
+
+def test_a_release_is_called_in_the_loop(api: AsyncSemaphore, store: MemoryStore) -> None:
+    """Starlette calls what is no coroutine function in a thread."""
+
+    async def main() -> None:
+        await BackgroundTask(api.release, await api.acquire())()
+        assert occupied(store) == 0
+
+    assert asyncio.iscoroutinefunction(api.release)
+    run(main())
+
+
+@pytest.mark.parametrize("called", ["in no loop", "in another loop"])
+def test_a_release_that_is_awaited_elsewhere(
+    api: AsyncSemaphore, store: MemoryStore, called: str
+) -> None:
+    async def release(permit: Permit) -> Coroutine[Any, Any, None]:
+        return api.release(permit)
+
+    permit = run(api.acquire())
+    run(api.release(permit) if called == "in no loop" else run(release(permit)))
+    assert occupied(store) == 0
+    soon_nothing_is_left(store)
 
 
 def test_a_block_in_a_block(store: MemoryStore) -> None:
@@ -154,32 +180,6 @@ class TestDecorator:
         run(main())
         soon_nothing_is_left(store)
 
-    def test_a_generator_that_is_forgotten(self, api: AsyncSemaphore, store: MemoryStore) -> None:
-        @api
-        async def items() -> AsyncIterator[int]:
-            yield 1
-            yield 2
-
-        async def main() -> None:
-            async for _ in items():
-                break
-            gc.collect()
-            await until(lambda: not occupied(store))
-
-        run(main())
-        soon_nothing_is_left(store)
-
-    @pytest.mark.parametrize("given", [lambda: None, dict, 5, functools.partial(int)])
-    def test_what_is_not_async(self, api: AsyncSemaphore, given: Any) -> None:
-        with pytest.raises(ConfigurationError, match=r"async functions, not .*Semaphore decorates"):
-            api(given)
-
-
-class TestMistakes:
-    def test_without_a_loop(self, api: AsyncSemaphore) -> None:
-        """As in trio."""
-        for call in (api.acquire, api.available, api.permit().__aenter__, api.__aenter__):
-            with pytest.raises(SemaphoreError, match="waits in an asyncio loop, and none runs"):
     @pytest.mark.parametrize(
         "error", [ValueError("x"), asyncio.CancelledError(), StopAsyncIteration()]
     )
@@ -214,6 +214,32 @@ class TestMistakes:
 
         run(main())
 
+    def test_a_generator_that_is_forgotten(self, api: AsyncSemaphore, store: MemoryStore) -> None:
+        @api
+        async def items() -> AsyncIterator[int]:
+            yield 1
+            yield 2
+
+        async def main() -> None:
+            async for _ in items():
+                break
+            gc.collect()
+            await until(lambda: not occupied(store))
+
+        run(main())
+        soon_nothing_is_left(store)
+
+    @pytest.mark.parametrize("given", [lambda: None, dict, 5, functools.partial(int)])
+    def test_what_is_not_async(self, api: AsyncSemaphore, given: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"async functions, not .*Semaphore decorates"):
+            api(given)
+
+
+class TestMistakes:
+    def test_without_a_loop(self, api: AsyncSemaphore) -> None:
+        """As in trio."""
+        for call in (api.acquire, api.available, api.permit().__aenter__, api.__aenter__):
+            with pytest.raises(SemaphoreError, match="waits in an asyncio loop, and none runs"):
                 call().send(None)
 
     @pytest.mark.parametrize("timeout", [-1, float("nan"), "5", True])

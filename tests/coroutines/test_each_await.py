@@ -200,6 +200,37 @@ def test_a_release(checked: MemoryStore, moment: str) -> None:
     soon_nothing_is_left(store)
 
 
+@pytest.mark.parametrize("form", ["a task", "a timeout", "a group", "closed"])
+def test_a_release_that_has_not_begun(store: MemoryStore, form: str) -> None:
+    """Its task is cancelled before the first step of it."""
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def fail() -> None:
+        raise LookupError
+
+    async def main() -> None:
+        permit = await api.acquire()
+        if form == "a task":
+            task = asyncio.create_task(api.release(permit))
+            task.cancel()
+            await asyncio.wait([task])
+        elif form == "a timeout":
+            with suppress(TimeoutError):
+                await asyncio.wait_for(api.release(permit), 0)
+        elif form == "a group":
+            with suppress(ExceptionGroup):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(fail())
+                    await asyncio.sleep(0)
+                    group.create_task(api.release(permit))
+        else:
+            api.release(permit).close()
+        await until(lambda: not store.snapshot("api").occupied)
+
+    run_in("asyncio")(main())
+    soon_nothing_is_left(store)
+
+
 # With its loop asyncio closes no generator that awaits: its lease ends it, see test_closed_loops.
 BLOCKS = [
     (form, moment)
