@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -83,8 +84,8 @@ class AsyncPermitBlock:
             raise RuntimeError(msg)
         cancellation = self._cancellation
         is_own = cancellation is not None and cancellation.leave()
-        if isinstance(error, GeneratorExit) or not is_in_event_loop():
-            # The coroutine is closed, and can await nothing. A forked child leaves the permit to its parent.
+        if is_closed() or not is_in_event_loop():
+            # The coroutine can await nothing. A forked child leaves the permit to its parent.
             if self._process == os.getpid():
                 self._semaphore._release_later(permit, was_held=True)  # noqa: SLF001
             return
@@ -99,6 +100,11 @@ class AsyncPermitBlock:
         if is_cancelled or is_unheard:
             msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
             raise PermitLost(msg) from error
+
+
+def is_closed() -> bool:
+    """Return whether the coroutine here is closed, also in a ``finally`` where an exit stack is closed by hand."""
+    return isinstance(sys.exception(), GeneratorExit)
 
 
 def _no_task() -> None:

@@ -11,9 +11,8 @@ from functools import partial, wraps
 from inspect import isasyncgenfunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from weakref import WeakValueDictionary
 
-from .async_permit_block import AsyncPermitBlock
+from .async_permit_block import AsyncPermitBlock, is_closed
 from .core.acquisition import Run
 from .core.event_loop import check_loop, is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
@@ -81,8 +80,9 @@ class AsyncSemaphore(SemaphoreBase):
             timeout=timeout,
         )
         self._on_lost = on_lost
-        # Those of `async with semaphore`, by holder. The keeper holds them, for as long as it renews their permits.
-        self._blocks = WeakValueDictionary[str, AsyncPermitBlock]()
+        # Those of `async with semaphore`, in order, until they are left. Not weakly: the collector may close the
+        # coroutine of a block in any task, and clears weak references to the block first.
+        self._blocks: dict[AsyncPermitBlock, None] = {}
 
     async def acquire(self, timeout: float | None = None) -> Permit:  # noqa: ASYNC109 - of its place in line
         """Wait in line for a permit; ``timeout`` overrides the semaphore's own, and with 0 it asks once.
@@ -187,8 +187,8 @@ class AsyncSemaphore(SemaphoreBase):
         block = self.permit()
         block.place = place_of(sys._getframe(1))  # noqa: SLF001 - there is no other way to the frame
         permit = await block.__aenter__()
-        self._blocks[permit.holder] = block
-        _entered.set((*_entered.get(), (self, block)))
+        self._blocks[block] = None
+        _entered.set((*_held_here(), (self, block)))
         return permit
 
     async def __aexit__(
@@ -197,35 +197,55 @@ class AsyncSemaphore(SemaphoreBase):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        pairs, place = _entered.get(), place_of(sys._getframe(1))  # noqa: SLF001 - as above
-        mine = next((b for s, b in reversed(pairs) if s is self and b.is_held), None)
+        place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+        here = [block for semaphore, block in reversed(_held_here()) if semaphore is self]
+        mine = here[0] if here else None
         if mine is None or mine.place != place:
-            mine = self._entered_at(place) or mine
+            mine = self._entered_at(place) or self._entered_by_stack(place, here)
         if mine is None:
-            if (abandoned := self._abandoned()) is not None:
+            if (abandoned := self._abandoned(place)) is not None:
+                self._forget(abandoned)
                 await abandoned.__aexit__(kind, error, at)
             msg = (
                 "an AsyncSemaphore is left in the task in which it was entered:"
                 " use `async with semaphore.permit()`, or acquire() and release()"
             )
             raise RuntimeError(msg)
-        _entered.set(tuple(pair for pair in pairs if pair[1] is not mine))
+        self._forget(mine)
         await mine.__aexit__(kind, error, at)
+
+    def _forget(self, block: AsyncPermitBlock) -> None:
+        self._blocks.pop(block, None)
+        _entered.set(tuple(pair for pair in _held_here() if pair[1] is not block))
 
     def _entered_at(self, place: Place) -> AsyncPermitBlock | None:
         """Return the block that was entered last in this frame: a generator may be closed in another task."""
-        blocks = [each() for each in self._blocks.valuerefs()]
-        held = (each for each in reversed(blocks) if each is not None and each.is_held)
-        return next((each for each in held if each.place == place), None)
+        return next((each for each in self._held() if each.place == place), None)
 
-    def _abandoned(self) -> AsyncPermitBlock | None:
-        """Return a block that outlived its task, if there is one: else its permit would be renewed for ever.
+    def _entered_by_stack(
+        self, place: Place, here: Sequence[AsyncPermitBlock]
+    ) -> AsyncPermitBlock | None:
+        """Return the block that an exit stack leaves here, one of those ``here`` in this context, the last one first.
 
-        An async generator that is not run to its end is closed in another task. After the end of its loop a coroutine
-        is closed in none.
+        While a coroutine is closed this may be the context of any task, in which the collector runs. That task must
+        keep its block.
         """
-        blocks = [each() for each in self._blocks.valuerefs()]
-        return next((each for each in blocks if each is not None and each.is_abandoned()), None)
+        mine = next((each for each in here if each.place and is_of_stack(each.place, place)), None)
+        if is_closed():
+            return self._abandoned(place) or mine
+        return mine or (here[0] if here else None)
+
+    def _abandoned(self, place: Place) -> AsyncPermitBlock | None:
+        """Return a block that outlived its task, if an exit stack that is left here may have entered it.
+
+        Else its permit would be renewed for ever.
+        """
+        held = (each for each in self._held() if each.place and is_of_stack(each.place, place))
+        return next((each for each in held if each.is_abandoned()), None)
+
+    def _held(self) -> list[AsyncPermitBlock]:
+        """Return the blocks that are not left, the last one first."""
+        return [each for each in reversed(self._blocks.copy()) if each.is_held]
 
     if not TYPE_CHECKING:  # else a type checker would let `with` pass
 
@@ -279,6 +299,11 @@ class AsyncSemaphore(SemaphoreBase):
                         resumed = inner.asend(sent)
 
         return limited  # type: ignore[return-value]
+
+
+def _held_here() -> tuple[tuple[AsyncSemaphore, AsyncPermitBlock], ...]:
+    """Return the blocks of this context without those that were left in another one."""
+    return tuple(pair for pair in _entered.get() if pair[1].is_held)
 
 
 # Each asyncio task has its own, so that each releases the permit that it entered with.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from typing import Any, Literal
 
 import pytest
 
-from celery_semaphore import AsyncSemaphore, Semaphore
+from celery_semaphore import AsyncSemaphore, Semaphore, async_semaphore
 from celery_semaphore.core import lease
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
@@ -284,3 +284,145 @@ def test_a_block_around_a_generator_that_is_forgotten(store: MemoryStore) -> Non
 
     asyncio.run(main())
     soon_nothing_is_left(store)
+
+
+@pytest.fixture
+def _uncollected() -> Iterator[None]:
+    """Let the collector run only where the test calls it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def hold(
+    api: AsyncSemaphore, form: str, body: Callable[[Permit], Coroutine[Any, Any, Any]]
+) -> None:
+    """Enter and leave in one of the ways that a semaphore itself allows."""
+    if form == "with":
+        async with api as permit:
+            await body(permit)
+    elif form == "stack":
+        async with AsyncExitStack() as stack:
+            await body(await stack.enter_async_context(api))
+    else:
+        stack = AsyncExitStack()
+        try:
+            await body(await stack.enter_async_context(api))
+        finally:
+            await stack.aclose()
+
+
+HELD_BY = ["with", "stack", "closed stack"]
+
+
+@pytest.mark.usefixtures("_uncollected")
+@pytest.mark.parametrize("mine", HELD_BY)
+@pytest.mark.parametrize("closed", HELD_BY)
+def test_a_block_that_is_collected_within_one_of_another_task(
+    store: MemoryStore, closed: str, mine: str
+) -> None:
+    """The keeper has forgotten the one of the closed loop; the other one stays entered."""
+    api, held_permits = AsyncSemaphore("api", 2, store=store), held_permits_in(store)
+    closed_with(
+        lambda: hold(api, closed, lambda _: asyncio.sleep(99)), "asyncio", lambda: occupied(store)
+    )
+    held_permits._keeper._due = 0.0  # it renews at once
+    wait_until(lambda: not held_permits._held, SOON, "it is forgotten")
+
+    async def body(permit: Permit) -> None:
+        assert occupied(store) == 2
+        gc.collect()
+        await until(lambda: occupied(store) == 1)
+        assert [each.holder for each in await api.holders()] == [permit.holder]
+
+    asyncio.run(hold(api, mine, body))
+    soon_nothing_is_left(store)
+    assert not api._blocks
+
+
+def test_a_generator_without_its_permit_that_is_collected_within_another_block(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "RETRY_DELAY_S", 0.05)
+    api, keeper, closed = (
+        AsyncSemaphore("api", 1, store=store),
+        held_permits_in(store)._keeper,
+        list[str](),
+    )
+
+    async def items() -> AsyncIterator[Permit]:
+        try:
+            async with api as permit:
+                yield permit
+        finally:
+            closed.append("closed")
+
+    async def main() -> None:
+        kept = [items()]
+        lost: Permit = await asyncio.create_task(anext(kept[0]))  # type: ignore[arg-type]
+        store.release(lost.holder, [ONE])  # as an operator does
+        keeper._due = 0.0
+        await until(lambda: not keeper._kept)
+        async with api as mine:
+            kept.clear()
+            gc.collect()
+            await until(lambda: closed)
+            assert [each.holder for each in await api.holders()] == [mine.holder]
+
+    asyncio.run(main())
+    soon_nothing_is_left(store)
+
+
+@pytest.mark.parametrize("form", HELD_BY)
+def test_a_generator_that_is_closed_in_its_task(store: MemoryStore, form: str) -> None:
+    """While a block of another function is entered there."""
+    api = AsyncSemaphore("api", 2, store=store)
+
+    async def items() -> AsyncIterator[Permit]:
+        if form == "with":
+            async with api as permit:
+                yield permit
+        elif form == "stack":
+            async with AsyncExitStack() as stack:
+                yield await stack.enter_async_context(api)
+        else:
+            stack = AsyncExitStack()
+            yield await stack.enter_async_context(api)
+            await stack.aclose()
+
+    async def main() -> None:
+        generator = items()
+        await anext(generator)
+        async with api as mine:
+            if form == "closed stack":
+                assert [each async for each in generator] == []
+            else:
+                await generator.aclose()  # type: ignore[attr-defined]
+            await until(lambda: occupied(store) == 1)
+            assert [each.holder for each in await api.holders()] == [mine.holder]
+
+    asyncio.run(main())
+    soon_nothing_is_left(store)
+
+
+def test_a_context_keeps_no_block_that_was_left_elsewhere(store: MemoryStore) -> None:
+    """A generator that is not run to its end is closed in another task."""
+    api = AsyncSemaphore("api", 9, store=store)
+
+    async def items() -> AsyncIterator[int]:
+        async with api:
+            yield 1
+
+    async def main() -> None:
+        for _ in range(5):
+            async for _ in items():
+                break
+            gc.collect()
+            await until(lambda: not occupied(store))
+        async with api:
+            assert len(async_semaphore._entered.get()) == 1
+        assert not async_semaphore._entered.get()
+
+    asyncio.run(main())
