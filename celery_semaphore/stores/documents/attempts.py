@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHORTEST_S = (
-    0.004  # the longest wait after the first attempt, or as long as that took; it doubles with each
-)
+# The longest wait after the first attempt, or as long as that took; it doubles with each.
+SHORTEST_S = 0.004
 LONGEST_S = 0.2
 
 
