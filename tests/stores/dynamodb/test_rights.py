@@ -31,7 +31,7 @@ def rights(process: str) -> list[str]:
 
 
 OF_A_PROCESS = rights("each process")
-TO_INSTALL = rights("who runs")
+TO_INSTALL = rights(".*`semaphore install`")
 
 
 class GuardedServer(EmulatorServer):
