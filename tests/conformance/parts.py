@@ -27,6 +27,7 @@ from tests.conformance.hand_on.kept_room import KeptRoom
 from tests.conformance.hand_on.kept_room_ends import KeptRoomEnds
 from tests.conformance.hand_on.kept_room_of_calls import KeptRoomOfCalls
 from tests.conformance.hand_on.kept_room_of_several import KeptRoomOfSeveral
+from tests.conformance.hand_on.slowest_claim import SlowestClaim
 from tests.conformance.hand_on.turns_to_keep import TurnsToKeep
 from tests.conformance.limits.declared_limits import DeclaredLimits
 from tests.conformance.limits.limits_after_losses import LimitsAfterLosses
@@ -121,6 +122,7 @@ class HandOnSuite(
     KeptRoomEnds,
     KeptRoomOfCalls,
     KeptRoomOfSeveral,
+    SlowestClaim,
     TurnsToKeep,
 ):
     """Holds the tests of the folder ``hand_on``: to whom a free permit goes, and kept room."""

@@ -58,12 +58,12 @@ MUTANTS = (
         "a refused multi-claim keeps its first permit",
         "claims are taken one by one, and nobody gives the first back",
         "acquire_slow_path",
-        "        return own_wait.refuse(n, reason)\n",
+        "        return own_wait.refuse(refusing, reason)\n",
         (
-            "        if n > 1 then\n"
+            "        if refusing > 1 then\n"
             '            permits.write(resources[1], holder, 1, {token = now, since = now, by = ""}, now + LEASE)\n'
             "        end\n"
-            "        return own_wait.refuse(n, reason)\n"
+            "        return own_wait.refuse(refusing, reason)\n"
         ),
     ),
     lua(

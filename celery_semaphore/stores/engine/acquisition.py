@@ -84,9 +84,8 @@ class Acquisition:
             return self._refused(self.wanted[0], Reason.TIMED_OUT)  # A12: even if there is room now
         if self.refuses_itself:
             return self._refused(self.refuses_itself, Reason.PAUSED)
-        for claim in self.wanted:
-            if reason := self.state.refusal(claim, self.ticket):  # A13
-                return self._refused(claim, reason)
+        if refusing := self.state.refusing(self.wanted, self.ticket):  # A13
+            return self._refused(*refusing)
         return self._admitted(self.state.new_token(self.wanted))  # A14, E9
 
     def _admitted(self, token: int) -> Permit:

@@ -63,11 +63,11 @@ def _grant_or_move(
     state: StoreState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
 ) -> list[str]:
     """Return the resources where the wait keeps no room any more."""
-    for claim in waiter.resource_claims:
-        if claim.resource != at.name and (reason := state.refusal(claim, waiter.ticket)):  # H8
-            at.forget(waiter.nonce)
-            state.at(claim.resource).tickets[waiter.nonce] = waiter
-            return keep_room(state, waiter, claim, reason)
+    others = [claim for claim in waiter.resource_claims if claim.resource != at.name]
+    if refusing := state.refusing(others, waiter.ticket):  # H8
+        at.forget(waiter.nonce)
+        state.at(refusing[0].resource).tickets[waiter.nonce] = waiter
+        return keep_room(state, waiter, *refusing)
     _grant(state, at, waiter)
     granted.append(waiter)
     return []

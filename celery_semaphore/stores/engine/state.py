@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.key import all_keys_of
 from ...core.permit import HIGHEST, OtherClaims, Reason
 from ...core.session import GRANT_S
-from ..encoding import ResourceClaim, microseconds
+from ..encoding import DEFAULT_MEAN, ResourceClaim, microseconds
 from .catalogue import Catalogue, WholeCatalogue
 from .consumed_queues import Brokers, ConsumedQueues
 from .decisions import Decisions
@@ -198,6 +198,28 @@ class StoreState:
         if occupied > limit or self.first(at, before=ticket):  # C4, C5
             return Reason.SATURATED
         return None
+
+    def refusing(
+        self, claims: Sequence[ResourceClaim], ticket: Ticket
+    ) -> tuple[ResourceClaim, Reason] | None:
+        """Return the claim that refuses and its reason, or None.
+
+        It is the first or, where that is saturated, the slowest of those that are: permits for its weight come most
+        slowly (A13).
+        """
+        found = [(claim, reason) for claim in claims if (reason := self.refusal(claim, ticket))]
+        if not found or found[0][1] is not Reason.SATURATED:
+            return found[0] if found else None
+        return max(
+            (each for each in found if each[1] is Reason.SATURATED),
+            key=lambda each: self._comes_in(each[0]),
+        )
+
+    def _comes_in(self, claim: ResourceClaim) -> float:
+        """Return the time in which permits for this claim come."""
+        at = self.at(claim.resource)
+        mean = DEFAULT_MEAN if at.mean is None else at.mean
+        return claim.weight * mean / (self.limit(at.name, claim.limit) or 1)
 
     def permit_of(self, wanted: Sequence[ResourceClaim], holder: str) -> tuple[Entry | None, bool]:
         """Return what a holder has on these claims, and whether it is whole and alive."""

@@ -146,10 +146,9 @@ class KeptRoom(Suite):
         heavy = claim(5, weight=5)
         held_before(store, clock, DISK, 1.0)
         admitted(store, heavy, "a")
+        parked(store, [*claim(5, weight=2), *DISK], "pair")  # in the line of api: disk has room
         admitted(store, DISK, "x")
         clock.advance(2)
-        parked(store, [*claim(5, weight=2), *DISK], "pair")
-        clock.advance(0.001)
         store.release("a", heavy)
         assert kept(store) == [2, 0]
         admitted(store, claim(5), "b")
@@ -163,7 +162,7 @@ class KeptRoom(Suite):
         """C4: the oldest of all waits never waits for kept room."""
         admitted(store, API, "before")
         early = requeued(store, API, "early")
-        clock.advance(0.001)
+        clock.advance(1)
         store.release("before", API)
         keeping(store, clock)
         admitted(store, API, "early 2", came_back(early))
@@ -202,8 +201,8 @@ class KeptRoom(Suite):
     def test_two_that_keep_room_for_each_other(self, store: Store, clock: Clock) -> None:
         """Let the more urgent one go first: no two wait for kept room in a circle."""
         first = keeping(store, clock)
+        urgent = parked(store, [*DISK, *API], "urgent", priority=1)  # in the line of disk
         admitted(store, API, "u", Wait(Kind.REQUEUE, priority=2))
-        urgent = parked(store, [*DISK, *API], "urgent", priority=1)
         clock.advance(1.5)
         assert not released(store, "x", DISK)
         assert kept(store) == [1, 1]

@@ -119,8 +119,8 @@ class KeptRoomEnds(Suite):
             clock.advance(LEASE / 4)
             store.renew(permits)
         store.release("x", DISK)
+        parked(store, PAIR, "pair")  # in the line of api: disk has room
         permits = [admitted(store, DISK, "y")]
-        parked(store, PAIR, "pair")
         store.release("a", API)
         for _ in range(12):
             assert kept(store) == [1, 0]

@@ -107,9 +107,7 @@ class KeptRoomOfSeveral(Suite):
         two = claim(2, weight=2)
         held_before(store, clock, DISK, 1.0)
         held_before(store, clock, THIRD, 2.0)
-        for at, holder in ((two, "a"), (DISK, "x"), (THIRD, "t")):
-            admitted(store, at, holder)
-        clock.advance(4)
+        admitted(store, two, "a")
         for at, holder in (
             ([*claim(2), *DISK], "first"),
             ([*claim(2), *THIRD], "second"),
@@ -118,6 +116,9 @@ class KeptRoomOfSeveral(Suite):
         ):
             parked(store, at, holder)
             clock.advance(0.001)
+        admitted(store, DISK, "x")
+        admitted(store, THIRD, "t")
+        clock.advance(4)
         assert not released(store, "a", two)
         assert kept(store) == [2, 0]
         clock.advance(LASTS)

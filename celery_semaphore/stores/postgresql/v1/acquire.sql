@@ -28,8 +28,8 @@ BEGIN
     RETURN celery_semaphore.v1_acquire_slow_path(_call, _a);
 END $$;
 
--- A new holder is admitted if there is room and no wait on all resources (A14), and refused by the first that has too
--- little room (C4). If any condition is not met, return null: then nothing was changed.
+-- A new holder is admitted if there is room and no wait on all resources (A14), and refused if one has too little
+-- room (C4). If any condition is not met, return null: then nothing was changed.
 CREATE FUNCTION celery_semaphore.v1_acquire_new(
     _a celery_semaphore.v1_acquisition, _now bigint, _call celery_semaphore.v1_call
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
@@ -89,14 +89,15 @@ BEGIN
         AND (SELECT true FROM celery_semaphore.message AS s WHERE s.resource = home AND s.task = _a.task) IS NULL;
         IF NOT FOUND OR at.waits AND celery_semaphore.v1_next_wait_end(home) <= _now THEN
             RETURN NULL;
-        ELSIF refuses IS NULL THEN
-            IF (weight <= coalesce(at.operator, at.declared)) IS NOT TRUE THEN
-                RETURN NULL; -- C1, C2, or no limit is known
-            ELSIF at.occupied + weight > coalesce(at.operator, at.declared) THEN
+        ELSIF (weight <= coalesce(at.operator, at.declared)) IS NOT TRUE THEN
+            RETURN NULL; -- C1, C2, or no limit is known
+        ELSIF at.occupied + weight > coalesce(at.operator, at.declared) THEN
+            IF refuses IS NULL OR celery_semaphore.v1_comes_in(at, weight)
+                > celery_semaphore.v1_comes_in(ats[refuses], _a.weights[refuses]) THEN
                 refuses := n;
-            ELSIF at.waits THEN
-                RETURN NULL;
             END IF;
+        ELSIF at.waits THEN
+            RETURN NULL; -- perhaps C5
         END IF;
         has_rows := has_rows AND at.free IS NOT NULL;
         answer.token := greatest(answer.token, at.token + 1);

@@ -147,7 +147,7 @@ CREATE FUNCTION celery_semaphore.v1_admit_if_room(
     _m celery_semaphore.v1_moment
 ) RETURNS celery_semaphore.v1_answer LANGUAGE plpgsql AS $$
 DECLARE
-    why text;
+    refusing record;
 BEGIN
     IF _a.kind = 'block' AND celery_semaphore.v1_time_left(_a, _m.now) <= 0 AND (_a.ticket).place < _m.now THEN
         RETURN celery_semaphore.v1_refuse(_a, _ats, 1, 'timed_out', _runs_until, _m); -- A12: even if there is room now
@@ -156,12 +156,10 @@ BEGIN
         RETURN celery_semaphore.v1_refuse(
             _a, _ats, celery_semaphore.v1_refused_by(_a.limits), 'paused', _runs_until, _m);
     END IF;
-    FOR n IN 1..cardinality(_ats) LOOP
-        why := celery_semaphore.v1_refusal(_ats[n], _a.weights[n], _a.ticket, _m);
-        IF why IS NOT NULL THEN -- A13
-            RETURN celery_semaphore.v1_refuse(_a, _ats, n, why, _runs_until, _m);
-        END IF;
-    END LOOP;
+    refusing := celery_semaphore.v1_refusing_claim(_ats, _a.weights, _a.ticket, NULL, _m);
+    IF refusing.n IS NOT NULL THEN -- A13
+        RETURN celery_semaphore.v1_refuse(_a, _ats, refusing.n, refusing.reason, _runs_until, _m);
+    END IF;
     RETURN celery_semaphore.v1_admit(
         _a, _ats, (false, false, celery_semaphore.v1_new_token(_ats, _m.now), _m.now, NULL), _m); -- A14, E9
 END $$;

@@ -21,24 +21,6 @@ BEGIN
     RETURN at;
 END $$;
 
--- Return which of the wait's other claims refuses it, and the reason; or null.
-CREATE FUNCTION celery_semaphore.v1_refusing_claim(
-    _head celery_semaphore.waiter, _m celery_semaphore.v1_moment, OUT n int, OUT reason text
-) LANGUAGE plpgsql AS $$
-BEGIN
-    FOR other IN 1..cardinality(_head.resources) LOOP
-        IF _head.resources[other] <> _head.resource THEN
-            reason := celery_semaphore.v1_refusal(
-                celery_semaphore.v1_read_for_wait(_head.resources[other], _head.limits[other], _m),
-                _head.weights[other], celery_semaphore.v1_ticket_of(_head), _m);
-            IF reason IS NOT NULL THEN
-                n := other;
-                RETURN;
-            END IF;
-        END IF;
-    END LOOP;
-END $$;
-
 -- H8: move a wait to the line of another resource.
 CREATE FUNCTION celery_semaphore.v1_move_wait(
     _head celery_semaphore.waiter, _n int, _m celery_semaphore.v1_moment
@@ -89,6 +71,7 @@ CREATE FUNCTION celery_semaphore.v1_try_head(
 DECLARE
     at celery_semaphore.v1_resource := celery_semaphore.v1_read(_home, NULL, _m);
     head celery_semaphore.waiter;
+    ats celery_semaphore.v1_resource[];
     refusing record;
 BEGIN
     IF at.waits AND NOT _m.in_grace THEN -- else H1
@@ -114,7 +97,12 @@ BEGIN
         needed := head.resources;
         RETURN;
     END IF;
-    refusing := celery_semaphore.v1_refusing_claim(head, _m);
+    FOR n IN 1..cardinality(head.resources) LOOP
+        ats[n] := CASE WHEN head.resources[n] = _home THEN at
+            ELSE celery_semaphore.v1_read_for_wait(head.resources[n], head.limits[n], _m) END;
+    END LOOP;
+    refusing := celery_semaphore.v1_refusing_claim(
+        ats, head.weights, celery_semaphore.v1_ticket_of(head), _home, _m);
     IF refusing.n IS NULL THEN
         PERFORM celery_semaphore.v1_grant(head, _m);
         what := 'granted';

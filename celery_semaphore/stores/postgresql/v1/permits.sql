@@ -21,6 +21,36 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Return the number of the claim that refuses, and its reason; or null. It is the first or, where that is saturated, the
+-- slowest of those that are (A13): permits for its weight come most slowly. In another line the wait would only be moved
+-- there when its turn comes. The claim on the resource `_admits` is left out.
+CREATE FUNCTION celery_semaphore.v1_refusing_claim(
+    _ats celery_semaphore.v1_resource[], _weights bigint[], _ticket celery_semaphore.v1_ticket, _admits text,
+    _m celery_semaphore.v1_moment, OUT n int, OUT reason text
+) LANGUAGE plpgsql AS $$
+DECLARE
+    why text;
+BEGIN
+    FOR each IN 1..cardinality(_ats) LOOP
+        CONTINUE WHEN _ats[each].name = _admits;
+        why := celery_semaphore.v1_refusal(_ats[each], _weights[each], _ticket, _m);
+        IF n IS NULL THEN
+            n := CASE WHEN why IS NOT NULL THEN each END;
+            reason := why;
+            EXIT WHEN why <> 'saturated';
+        ELSIF why = 'saturated' AND celery_semaphore.v1_comes_in(_ats[each], _weights[each])
+            > celery_semaphore.v1_comes_in(_ats[n], _weights[n]) THEN
+            n := each;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Return the time in which permits of this weight come.
+CREATE FUNCTION celery_semaphore.v1_comes_in(_at celery_semaphore.v1_resource, _weight bigint) RETURNS float8
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT _weight * coalesce(_at.mean, 1000000) / coalesce(_at.operator, _at.declared)
+$$;
+
 -- Return a token that is larger than every token in the rows of these resources, even if the clock stepped back. If the
 -- rows were deleted, it is larger than earlier tokens as long as the clock does not step back.
 CREATE FUNCTION celery_semaphore.v1_new_token(_ats celery_semaphore.v1_resource[], _now bigint) RETURNS bigint

@@ -49,16 +49,6 @@ local function grant(ticket, info, claims, home)
     end
 end
 
--- Return the claim that refuses the head, and its reason; or nil.
-local function elsewhere(claims, ticket)
-    for n = 2, #claims do
-        local reason = line.refusal(claims[n], ticket)
-        if reason then
-            return claims[n], reason
-        end
-    end
-end
-
 local function mean_of(at)
     return tonumber(permits.known(at).mean or nil)
 end
@@ -114,12 +104,12 @@ local function try(home)
         undeclared = info.names
         return false
     end
-    local refusing, reason = elsewhere(claims, head)
+    local refusing, reason = line.refusing(claims, 2, head)
     if not refusing then
         grant(head, info, claims, home)
     else
-        move(home, refusing.at, head, info)
-        keep_room(claims, refusing, reason, head)
+        move(home, claims[refusing].at, head, info)
+        keep_room(claims, claims[refusing], reason, head)
     end
     return true
 end

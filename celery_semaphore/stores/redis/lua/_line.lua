@@ -166,3 +166,22 @@ function line.refusal(claim, ticket)
     end
     if line.first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5
 end
+
+-- Return the number of the claim that refuses, from the given one on, and its reason; or nil. It is the first or, where
+-- that is saturated, the slowest of those that are (A13): permits for its weight come most slowly. In another line the
+-- wait would only be moved there when its turn comes.
+function line.refusing(claims, from, ticket)
+    local found, longest
+    for n = from, #claims do
+        local claim, reason = claims[n], line.refusal(claims[n], ticket)
+        if reason == "saturated" then
+            local comes_in = claim.weight * (permits.known(claim.at).mean or 1000000) / claim.limit
+            if not found or comes_in > longest then
+                found, longest = n, comes_in
+            end
+        elseif reason and not found then
+            return n, reason
+        end
+    end
+    return found, found and "saturated"
+end

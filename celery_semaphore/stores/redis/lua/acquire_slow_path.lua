@@ -64,10 +64,10 @@ if own_wait.refused_by then
     permits.no_room(claims[own_wait.refused_by])
     return own_wait.refuse(own_wait.refused_by, "paused")
 end
-for n, claim in ipairs(whole and {} or claims) do
-    local reason = line.refusal(claim, ticket)
-    if reason then -- A13
-        return own_wait.refuse(n, reason)
+if not whole then
+    local refusing, reason = line.refusing(claims, 1, ticket)
+    if refusing then -- A13
+        return own_wait.refuse(refusing, reason)
     end
 end
 own_wait.forget() -- A10 or A14

@@ -1,0 +1,128 @@
+"""Test in whose line a wait of several claims stands: that of the one whose permits come most slowly (A13, H8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from celery_semaphore.core.permit import Reason
+from tests.conformance.acquisition import admitted, claim, parked, refused
+from tests.conformance.grants import limited, messages, released
+from tests.conformance.hand_on.kept_room import API, DISK, PAIR, THIRD, held_before
+from tests.conformance.suite import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.store import Store
+    from celery_semaphore.testing.clock import Clock
+
+
+def waiting(store: Store, *names: str) -> list[int]:
+    return [store.snapshot(name).waiting for name in names]
+
+
+def fill(store: Store, *claims: Sequence[Claim]) -> None:
+    """Let each of these resources be held whole."""
+    for [each] in claims:
+        assert each.limit
+        admitted(store, claim(each.limit, of=each.semaphore, weight=each.limit), each.semaphore)
+
+
+class SlowestClaim(Suite):
+    @pytest.mark.parametrize(
+        ("api", "disk", "means", "slowest"),
+        [
+            (claim(10), DISK, {}, "disk"),
+            (API, claim(10, of="disk"), {}, "api"),
+            (API, DISK, {}, "api"),  # the first of equal ones
+            (API, DISK, {"disk": 1.5}, "disk"),  # 1 s where none is known
+            (API, DISK, {"disk": 0.5}, "api"),
+            (API, DISK, {"api": 0.5}, "disk"),
+            (API, DISK, {"api": 4.0, "disk": 4.1}, "disk"),
+            (API, DISK, {"api": 4.0, "disk": 3.9}, "api"),
+            (claim(3), claim(2, of="disk"), {"api": 3.1, "disk": 2.0}, "api"),
+            (claim(3), claim(2, of="disk"), {"api": 2.9, "disk": 2.0}, "disk"),
+            (claim(6), claim(6, of="disk", weight=2), {"api": 1.9, "disk": 1.0}, "disk"),
+            (claim(6), claim(6, of="disk", weight=2), {"api": 2.1, "disk": 1.0}, "api"),
+        ],
+    )
+    def test_it_stands_where_permits_come_most_slowly(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        api: list[Claim],
+        disk: list[Claim],
+        means: dict[str, float],
+        slowest: str,
+    ) -> None:
+        for at in (api, disk):
+            if mean := means.get(at[0].semaphore):
+                held_before(store, clock, at, mean)
+        fill(store, api, disk)
+        refusal = refused(store, api + disk, "told")
+        assert refusal.claim == (api if slowest == "api" else disk)[0]
+        assert (refusal.limit, refusal.occupied) == (refusal.claim.limit, refusal.claim.limit)
+        parked(store, api + disk, "pair")
+        assert waiting(store, slowest) == [1]
+        assert sum(waiting(store, "api", "disk")) == 1
+
+    def test_a_limit_of_an_operator_counts(self, store: Store) -> None:
+        limited(store, 10, "api")
+        fill(store, DISK)
+        for n in range(10):
+            admitted(store, API, f"a{n}")
+        parked(store, PAIR, "pair")
+        assert waiting(store, "api", "disk") == [0, 1]
+
+    def test_a_wait_before_it_refuses_too(self, store: Store) -> None:
+        """C5: heavy waits leave room at disk."""
+        few = claim(2, of="disk")
+        admitted(store, few, "x")
+        parked(store, claim(2, of="disk", weight=2), "heavy")
+        fill(store, claim(10))
+        parked(store, [*claim(10), *few], "pair")
+        assert waiting(store, "api", "disk") == [0, 2]
+
+    def test_where_there_is_room_it_does_not_wait(self, store: Store) -> None:
+        fill(store, claim(10))
+        assert refused(store, [*claim(10), *DISK], "pair").claim == claim(10)[0]
+
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_the_slowest_of_three(self, store: Store, clock: Clock, order: int) -> None:
+        three = [*API, *DISK, *THIRD]
+        held_before(store, clock, DISK, 3.0)
+        held_before(store, clock, THIRD, 2.0)
+        fill(store, API, DISK, THIRD)
+        parked(store, three[::order], "three")
+        assert waiting(store, "api", "disk", "third") == [0, 1, 0]
+
+    def test_the_slowest_of_the_others_that_refuse(self, store: Store, clock: Clock) -> None:
+        """H8: when its turn comes, the wait moves to the slowest of the others."""
+        held_before(store, clock, DISK, 2.0)
+        held_before(store, clock, THIRD, 3.0)
+        fill(store, API)
+        parked(store, [*API, *DISK, *THIRD], "three")
+        fill(store, DISK, THIRD)
+        assert not released(store, "api", API)
+        assert waiting(store, "api", "disk", "third") == [0, 0, 1]
+
+    def test_the_first_reason_counts_unless_it_is_saturated(self, store: Store) -> None:
+        store.set_limit(0, "api")
+        fill(store, DISK)
+        assert refused(store, PAIR, "paused").reason is Reason.PAUSED
+        assert refused(store, [*DISK, *API], "saturated").claim == DISK[0]
+
+    def test_a_release_at_the_faster_one_moves_no_wait(self, store: Store) -> None:
+        fast = claim(10)
+        for n in range(10):
+            admitted(store, fast, f"a{n}")
+        fill(store, DISK)
+        for n in range(3):
+            parked(store, [*fast, *DISK], f"pair {n}")
+        assert not released(store, "a0", fast)
+        assert waiting(store, "api", "disk") == [0, 3]
+        assert messages(released(store, "disk", DISK)) == [b"pair 0"]
