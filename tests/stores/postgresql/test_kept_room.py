@@ -20,6 +20,7 @@ from tests.conformance.hand_on.kept_room import (
     DISK,
     PAIR,
     THIRD,
+    held_before,
     keeping,
     kept,
 )
@@ -89,10 +90,10 @@ def test_two_keep_room_at_one_resource(store: Any, clock: Clock) -> None:
     """What one of them does leaves the room of the other."""
     for holder in "ab":
         admitted(store, claim(2), holder)
+    first = parked(store, [*claim(2), *DISK], "first")  # in the line of api: the others have room
+    parked(store, [*claim(2), *THIRD], "second")
     admitted(store, DISK, "x")
     admitted(store, THIRD, "t")
-    first = parked(store, [*claim(2), *DISK], "first")
-    parked(store, [*claim(2), *THIRD], "second")
     clock.advance(2)
     store.release("a", claim(2))
     store.release("b", claim(2))
@@ -121,6 +122,7 @@ def test_its_end_is_noted_when_it_is_kept(store: Any, clock: Clock) -> None:
 def test_what_it_keeps_no_more_is_tried_once_more(store: Any, clock: Clock) -> None:
     """The hand-on has come past that resource: a release names it first."""
     heavy = claim(2, weight=2)
+    held_before(store, clock, claim(2), 3.0)  # permits come more slowly than those of disk
     admitted(store, [*claim(2), *DISK], "x")
     admitted(store, claim(2), "a")
     clock.advance(2)
