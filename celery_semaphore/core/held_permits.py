@@ -77,9 +77,11 @@ class HeldPermits:
     def has(self, permit: Permit) -> bool:
         return permit.holder in self._held
 
-    def release_later(self, name: str | Ticket, claims: Sequence[Claim]) -> None:
-        """Release in the background, for one lease at most."""
-        self._releaser.release(name, claims)
+    def release_later(
+        self, name: str | Ticket, claims: Sequence[Claim], *, is_unheard: bool = False
+    ) -> None:
+        """Release in the background, for one lease at most, but see ``Releaser``."""
+        self._releaser.release(name, claims, is_unheard=is_unheard)
         try:
             with self._starting:
                 self._releaser.start()

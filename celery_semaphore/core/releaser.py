@@ -22,13 +22,15 @@ logger = logging.getLogger(__name__)
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
 RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
+MOST_UNHEARD = 1000  # releases after acquires without an answer that are repeated for longer
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Release:
     holder: str | Ticket
     claims: Sequence[Claim]
     message_id: MessageId | None
+    is_unheard: bool  # an acquire of this holder had no answer
     since: float = field(default_factory=time.monotonic)
     then: list[Callable[[], None]] = field(default_factory=list)  # what waits for its end
 
@@ -51,7 +53,9 @@ class Releaser:
     """Releases in one thread, many together; a release without an answer is repeated.
 
     After one lease the lease of a holder has ended, and its release is given up. The place of a wait lasts as long as
-    this process asks for any of its waits, so its release is repeated until the store answers.
+    this process asks for any of its waits, so its release is repeated until the store answers. So is the release of a
+    holder after an acquire without an answer: a server that hangs may make that acquire much later, and put the holder
+    in line. Only the first acquires of an outage can be made so: later ones get no connection.
 
     Other threads only queue jobs, without a lock. So a signal handler may do it, whatever it interrupted.
     """
@@ -80,10 +84,16 @@ class Releaser:
         self._thread.start()
 
     def release(
-        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
+        self,
+        holder: str | Ticket,
+        claims: Sequence[Claim],
+        message_id: MessageId | None = None,
+        *,
+        is_unheard: bool = False,
     ) -> None:
-        """Release as soon as possible."""
-        self.soon(partial(self._releases.append, _Release(holder, claims, message_id)))
+        """Release as soon as possible; the holder ``is_unheard`` if its acquire may be made only later."""
+        release = _Release(holder, claims, message_id, is_unheard)
+        self.soon(partial(self._releases.append, release))
 
     def after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
         """Call ``then`` once each release of this holder that was queued before has succeeded, or is given up."""
@@ -205,7 +215,10 @@ class Releaser:
         """Drop and return all of holders that are older than a lease, or they would queue up while the store hangs."""
         begun = time.monotonic() - self._store.lease
         overdue = [each for each in self._releases if each.is_overdue(begun)]
-        if overdue:
-            self._outage.failed(GIVEN_UP, len(overdue), error)
-            self._releases = deque(each for each in self._releases if not each.is_overdue(begun))
-        return overdue
+        unheard = [each for each in overdue if each.is_unheard]
+        kept = set(sorted(unheard, key=lambda each: each.since)[:MOST_UNHEARD])
+        over = dict.fromkeys(each for each in overdue if each not in kept)
+        if over:
+            self._outage.failed(GIVEN_UP, len(over), error)
+            self._releases = deque(each for each in self._releases if each not in over)
+        return list(over)

@@ -213,6 +213,25 @@ def test_the_place_of_a_wait_is_given_up_at_no_time() -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_holder_without_an_answer_is_given_up_at_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that hangs may admit it later, or put it in line: then it is one of the first of the outage."""
+    monkeypatch.setattr(module, "MOST_UNHEARD", 3)
+    store = FailingStore()
+    store.failures, store.lease = 20, 0.2
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    releaser.release("a", [ONE])
+    for n in range(5):
+        releaser.release(f"unheard {n}", [ONE], is_unheard=True)
+    time.sleep(0.3)  # longer than the lease
+    releaser.start()
+    wait_until(lambda: len(store.released) == 3, 10, "they are released")
+    releaser.close(5)
+    assert sorted(store.released) == [(f"unheard {n}", ["one"]) for n in range(3)]
+
+
+@pytest.mark.usefixtures("quick")
 def test_an_error_that_is_not_the_stores_drops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Each permit of the batch would last for its lease, and each place in line for as long as the process."""
     store, errors = FailingStore(), [AttributeError("readline"), MemoryError()]

@@ -123,5 +123,36 @@ def test_calls_that_are_cancelled_in_it_take_no_permit(start_valkey: StartServer
     store.close()
 
 
+def test_calls_that_a_server_makes_when_it_goes_on_take_no_permit(
+    start_valkey: StartServer,
+) -> None:
+    """They were on their way when it began to hang, for longer than a lease, and were cancelled."""
+    server = start_valkey()
+    store = store_from_url(server.url, StoreOptions(lease=1.5))
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def main() -> float:
+        async with api:  # there is a connection
+            pass
+        server.pause()
+        calls = [asyncio.create_task(api.acquire()) for _ in range(10)]
+        await asyncio.sleep(0.5)
+        for call in calls:
+            call.cancel()
+        await asyncio.sleep(
+            2 * 1.5 + 4.5
+        )  # an attempt lasts four seconds: a release is given up by then
+        server.resume()
+        begun = time.monotonic()
+        with server.client() as client:
+            await until(client.ping)  # after what lay there
+        async with api:
+            return time.monotonic() - begun
+
+    assert run_in("asyncio")(main()) < 6  # else two seconds for each call
+    assert store.snapshot("api").waiting == 0
+    store.close()
+
+
 async def until(predicate: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, predicate, 20)

@@ -424,6 +424,22 @@ MUTANTS = [
         "tests/core/test_releaser.py",
     ),
     coroutines(
+        "a holder without an answer is given up after a lease",
+        "as one that was heard; but a server that hangs makes the acquire when it goes on",
+        "core/releaser",
+        "[:MOST_UNHEARD])",
+        "[:0])",
+        "tests/core/test_releaser.py",
+    ),
+    coroutines(
+        "a cancelled acquire is released as one that was heard",
+        "it may have been; but a server that hangs makes it when it goes on",
+        "core/loop_waiter",
+        "release_later(name, self._acquisition.claims, is_unheard=True)",
+        "release_later(name, self._acquisition.claims)",
+        "tests/coroutines/test_outages.py::test_calls_that_a_server_makes_when_it_goes_on_take_no_permit",
+    ),
+    coroutines(
         "of many releases the unanswered are over",
         "the others were answered",
         "core/releaser",
