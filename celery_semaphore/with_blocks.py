@@ -77,14 +77,23 @@ class WithBlocks:
         here = [each.permit for each in others if each.place == place]
         if here:
             return here[-1]
-        if entry and is_of_stack(entry.place, place):
-            return mine
-        return self._without_context(place, is_held) or mine
+        return self._of_stack(place) or self._without_context(place, is_held) or mine
 
     def _last(self) -> Permit | None:
         """Return the permit of the block that was entered last in this context, or None."""
         mine = (each.permit for each in reversed(_entered_here()) if each.blocks is self)
         return next(mine, None)
+
+    def _of_stack(self, left: Place) -> Permit | None:
+        """Return the permit of the last block of this context that a stack may have entered and leaves here, or None.
+
+        Around it may be, and within it, blocks that the stack did not enter.
+        """
+        here = (each.permit.holder for each in reversed(_entered_here()) if each.blocks is self)
+        entries = (self._entered.get(holder) for holder in here)
+        return next(
+            (each.permit for each in entries if each and is_of_stack(each.place, left)), None
+        )
 
     def _without_context(self, left: Place, is_held: Callable[[Permit], bool]) -> Permit | None:
         """Return a held permit that a stack entered with in a context that is gone, to one caller only; or None."""

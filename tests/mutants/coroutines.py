@@ -533,9 +533,17 @@ MUTANTS = [
         "an exit stack has the context of the block around it",
         "a copy of it has the same blocks",
         "with_blocks",
-        "return self._without_context(place, is_held) or mine",
+        "return self._of_stack(place) or self._without_context(place, is_held) or mine",
         "return mine or self._without_context(place, is_held)",
         "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_within_a_block",
+    ),
+    coroutines(
+        "an exit stack leaves the last block",
+        "it is the one that it entered; but the stack may be closed within another one",
+        "with_blocks",
+        "return self._of_stack(place) or ",
+        "return ",
+        "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_around_a_block",
     ),
     coroutines(
         "a context forgets its own blocks",

@@ -209,6 +209,19 @@ class TestLimit:
             assert [held.holder for held in shared.holders()] == [outer.holder]
         assert occupied(store) == 0
 
+    def test_an_exit_stack_around_a_block(self, store: MemoryStore) -> None:
+        """It is closed within the block, which keeps its own permit."""
+        shared = Semaphore("api", 4, store=store, timeout=SOON)
+        with shared as outer, ExitStack() as stack:
+            stack.enter_context(shared)
+            stack.enter_context(shared)
+            with shared as inner:
+                stack.close()
+                shared.extend(inner)
+                assert [held.holder for held in shared.holders()] == [outer.holder, inner.holder]
+            assert [held.holder for held in shared.holders()] == [outer.holder]
+        assert occupied(store) == 0
+
     def test_generators_that_are_closed_in_another_thread(self, store: MemoryStore) -> None:
         """This context keeps nothing of them, and takes none of their blocks for its own."""
         shared = Semaphore("api", 2, store=store, timeout=SOON)
