@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore
 from celery_semaphore.core import outage as outage_module
+from celery_semaphore.core.acquisition import Run
+from celery_semaphore.core.loop_calls import loop_calls_of
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
@@ -127,21 +131,25 @@ def test_calls_that_a_server_makes_when_it_goes_on_take_no_permit(
     start_valkey: StartServer,
 ) -> None:
     """They were on their way when it began to hang, for longer than a lease, and were cancelled."""
-    server = start_valkey()
+    server, all_are_queued = start_valkey(), threading.Event()
     store = store_from_url(server.url, StoreOptions(lease=1.5))
     api = AsyncSemaphore("api", 1, store=store)
 
     async def main() -> float:
         async with api:  # there is a connection
             pass
-        server.pause()
+        made_calls = loop_calls_of(store)
+        made_calls.queue(Run(all_are_queued.wait))
         calls = [asyncio.create_task(api.acquire()) for _ in range(10)]
-        await asyncio.sleep(0.5)
+        await until(lambda: made_calls._queue.qsize() == len(calls))
+        server.pause()
+        await until(lambda: psutil.Process(server.pid).status() == psutil.STATUS_STOPPED)
+        all_are_queued.set()  # and sent together
+        await until(lambda: not made_calls._queue.qsize())
         for call in calls:
             call.cancel()
-        await asyncio.sleep(
-            2 * 1.5 + 4.5
-        )  # an attempt lasts four seconds: a release is given up by then
+        # An attempt lasts four seconds: a release is given up by then.
+        await asyncio.sleep(2 * 1.5 + 4.5)
         server.resume()
         begun = time.monotonic()
         with server.client() as client:

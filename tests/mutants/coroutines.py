@@ -538,8 +538,8 @@ MUTANTS = [
         "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_within_a_block",
     ),
     coroutines(
-        "an exit stack leaves the last block",
-        "it is the one that it entered; but the stack may be closed within another one",
+        "an exit stack leaves the block within it",
+        "it is the last one; but the stack may be closed there",
         "with_blocks",
         "return self._of_stack(place) or ",
         "return ",
