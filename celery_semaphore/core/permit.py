@@ -118,7 +118,7 @@ class Reason(StrEnum):
 class Refusal:
     """The reason of a refusal, the number of waiters ahead, and when to ask again."""
 
-    claim: Claim  # the first one that refused
+    claim: Claim  # the one that refused: the first, or of several that are saturated the slowest
     reason: Reason
     limit: int  # in force at that claim's resource
     occupied: int  # weight of the permits and grants there

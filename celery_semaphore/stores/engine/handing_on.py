@@ -63,8 +63,7 @@ def _grant_or_move(
     state: StoreState, at: Resource, waiter: StoredWait, granted: list[StoredWait]
 ) -> list[str]:
     """Return the resources where the wait keeps no room any more."""
-    others = [claim for claim in waiter.resource_claims if claim.resource != at.name]
-    if refusing := state.refusing(others, waiter.ticket):  # H8
+    if refusing := state.refusing(waiter.resource_claims, waiter.ticket, admits=at.name):  # H8
         at.forget(waiter.nonce)
         state.at(refusing[0].resource).tickets[waiter.nonce] = waiter
         return keep_room(state, waiter, *refusing)

@@ -200,25 +200,30 @@ class StoreState:
         return None
 
     def refusing(
-        self, claims: Sequence[ResourceClaim], ticket: Ticket
+        self, claims: Sequence[ResourceClaim], ticket: Ticket, admits: str | None = None
     ) -> tuple[ResourceClaim, Reason] | None:
-        """Return the claim that refuses and its reason, or None.
+        """Return the claim that refuses and its reason, or None; the one on the resource ``admits`` is left out.
 
         It is the first or, where that is saturated, the slowest of those that are: permits for its weight come most
         slowly (A13).
         """
-        found = [(claim, reason) for claim in claims if (reason := self.refusal(claim, ticket))]
-        if not found or found[0][1] is not Reason.SATURATED:
-            return found[0] if found else None
-        return max(
-            (each for each in found if each[1] is Reason.SATURATED),
-            key=lambda each: self._comes_in(each[0]),
-        )
+        saturated = list[ResourceClaim]()
+        for claim in claims:
+            reason = None if claim.resource == admits else self.refusal(claim, ticket)
+            if reason is Reason.SATURATED:
+                saturated.append(claim)
+            elif reason and not saturated:
+                return claim, reason
+        if not saturated:
+            return None
+        known = [mean for each in claims if (mean := self.at(each.resource).mean) is not None]
+        usual = max(known, default=DEFAULT_MEAN)
+        return max(saturated, key=lambda each: self._comes_in(each, usual)), Reason.SATURATED
 
-    def _comes_in(self, claim: ResourceClaim) -> float:
-        """Return the time in which permits for this claim come."""
+    def _comes_in(self, claim: ResourceClaim, usual: float) -> float:
+        """Return the time in which permits for this claim come; with the usual mean where none is known."""
         at = self.at(claim.resource)
-        mean = DEFAULT_MEAN if at.mean is None else at.mean
+        mean = usual if at.mean is None else at.mean
         return claim.weight * mean / (self.limit(at.name, claim.limit) or 1)
 
     def permit_of(self, wanted: Sequence[ResourceClaim], holder: str) -> tuple[Entry | None, bool]:

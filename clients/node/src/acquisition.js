@@ -173,8 +173,9 @@ export class Acquisition {
     const { releaser } = this.#store;
     for (const name of names) {
       // An error that is not an outage will not pass: the lease ends what is left, and the first error is told.
-      if (this.#unavailable) releaser.later(name, this.#claim, true);
-      else await this.#unlessAborted(releaser.release(name, this.#claim, true)).catch(() => {});
+      const isTicket = name === this.#ticket;
+      if (this.#unavailable) releaser.later(name, this.#claim, isTicket);
+      else await this.#unlessAborted(releaser.release(name, this.#claim, isTicket)).catch(() => {});
     }
   }
 

@@ -4,9 +4,8 @@ import { StoreUnavailable } from "./errors.js";
 const RETRY_PAUSE_MS = 500;
 
 /**
- * Releases; one without an answer is repeated in the background. After a lease the lease of a holder has ended. But a
- * place in the line lasts as long as this process asks for any of its waits, and a server that hangs may make an acquire
- * without an answer when it goes on: those releases are repeated until they are answered.
+ * Releases; one without an answer is repeated in the background. After a lease the lease of a holder has ended; a place
+ * in the line lasts as long as this process asks for any of its waits, so its release is repeated until it is answered.
  */
 export class Releaser {
   #isOver = false;
@@ -20,23 +19,23 @@ export class Releaser {
   }
 
   /**
-   * Release a holder or a ticket now, or go on in the background, for a lease or until it is answered.
-   * @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} [untilAnswered]
+   * Release a holder or a ticket now, or go on in the background.
+   * @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} [isTicket]
    */
-  async release(name, claim, untilAnswered = false) {
+  async release(name, claim, isTicket = false) {
     const now = this.#store.release(name, claim);
     this.#note(now.catch(() => {})); // else the end of the connection would cut it off
     try {
       await now;
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      this.later(name, claim, untilAnswered);
+      this.later(name, claim, isTicket);
     }
   }
 
-  /** @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} [untilAnswered] */
-  later(name, claim, untilAnswered = false) {
-    this.#note(this.#repeated(name, claim, untilAnswered));
+  /** @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} [isTicket] */
+  later(name, claim, isTicket = false) {
+    this.#note(this.#repeated(name, claim, isTicket));
   }
 
   /** @param {Promise<void>} releasing */
@@ -56,9 +55,9 @@ export class Releaser {
     this.#isOver = true;
   }
 
-  /** @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} untilAnswered */
-  async #repeated(name, claim, untilAnswered) {
-    const until = untilAnswered ? Infinity : performance.now() + this.#store.leaseMs;
+  /** @param {string} name @param {import("./claim.js").Claim} claim @param {boolean} isTicket */
+  async #repeated(name, claim, isTicket) {
+    const until = isTicket ? Infinity : performance.now() + this.#store.leaseMs;
     for (;;) {
       try {
         return await this.#store.release(name, claim);

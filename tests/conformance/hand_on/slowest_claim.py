@@ -38,9 +38,11 @@ class SlowestClaim(Suite):
             (claim(10), DISK, {}, "disk"),
             (API, claim(10, of="disk"), {}, "api"),
             (API, DISK, {}, "api"),  # the first of equal ones
-            (API, DISK, {"disk": 1.5}, "disk"),  # 1 s where none is known
-            (API, DISK, {"disk": 0.5}, "api"),
-            (API, DISK, {"api": 0.5}, "disk"),
+            # without a known mean: as long as at the others
+            (API, DISK, {"disk": 60.0}, "api"),
+            (claim(10), DISK, {"api": 60.0}, "disk"),
+            (API, claim(10, of="disk"), {"disk": 60.0}, "api"),
+            (claim(2), claim(3, of="disk"), {"api": 0.1}, "api"),
             (API, DISK, {"api": 4.0, "disk": 4.1}, "disk"),
             (API, DISK, {"api": 4.0, "disk": 3.9}, "api"),
             (claim(3), claim(2, of="disk"), {"api": 3.1, "disk": 2.0}, "api"),
@@ -94,6 +96,7 @@ class SlowestClaim(Suite):
     @pytest.mark.parametrize("order", [1, -1])
     def test_the_slowest_of_three(self, store: Store, clock: Clock, order: int) -> None:
         three = [*API, *DISK, *THIRD]
+        held_before(store, clock, API, 1.0)
         held_before(store, clock, DISK, 3.0)
         held_before(store, clock, THIRD, 2.0)
         fill(store, API, DISK, THIRD)
@@ -110,11 +113,43 @@ class SlowestClaim(Suite):
         assert not released(store, "api", API)
         assert waiting(store, "api", "disk", "third") == [0, 0, 1]
 
+    def test_it_moves_where_permits_come_most_slowly(self, store: Store, clock: Clock) -> None:
+        """H8, where its turn comes at the second of its claims."""
+        held_before(store, clock, THIRD, 3.0)
+        held_before(store, clock, API, 2.0)
+        fill(store, DISK)
+        parked(store, [*API, *DISK, *THIRD], "three")
+        fill(store, API, THIRD)
+        assert not released(store, "disk", DISK)
+        assert waiting(store, "api", "disk", "third") == [0, 0, 1]
+
     def test_the_first_reason_counts_unless_it_is_saturated(self, store: Store) -> None:
         store.set_limit(0, "api")
         fill(store, DISK)
         assert refused(store, PAIR, "paused").reason is Reason.PAUSED
-        assert refused(store, [*DISK, *API], "saturated").claim == DISK[0]
+        refusal = refused(store, [*DISK, *API], "saturated")
+        assert (refusal.claim, refusal.reason) == (DISK[0], Reason.SATURATED)
+        heavy = [*DISK, *claim(1, of="third", weight=2)]
+        refusal = refused(store, heavy, "too heavy there")
+        assert (refusal.claim, refusal.reason) == (DISK[0], Reason.SATURATED)
+
+    def test_of_others_than_saturated_none_counts_after_the_first(
+        self, store: Store, clock: Clock
+    ) -> None:
+        held_before(store, clock, THIRD, 3.0)
+        held_before(store, clock, DISK, 2.0)
+        fill(store, DISK, THIRD)
+        store.set_limit(0, "api")
+        refusal = refused(store, [*DISK, *API, *THIRD], "three")
+        assert (refusal.claim, refusal.reason) == (THIRD[0], Reason.SATURATED)
+
+    def test_after_another_reason_no_line_is_looked_at(self, store: Store) -> None:
+        """One that was set aside at a later claim stands in line again by a call that looks there."""
+        parked(store, claim(None, of="disk"), "of an unknown limit")
+        store.reap()
+        store.set_limit(0, "api")
+        assert refused(store, [*API, *claim(3, of="disk")], "pair").reason is Reason.PAUSED
+        assert store.totals(["disk"])[0].set_aside == 1
 
     def test_a_release_at_the_faster_one_moves_no_wait(self, store: Store) -> None:
         fast = claim(10)

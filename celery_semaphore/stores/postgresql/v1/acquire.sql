@@ -41,6 +41,7 @@ DECLARE
     weight bigint;
     refuses int;
     has_rows bool := true;
+    m celery_semaphore.v1_moment;
 BEGIN
     answer.token := _now;
     FOR n IN 1..cardinality(_a.resources) LOOP
@@ -90,12 +91,11 @@ BEGIN
         IF NOT FOUND OR at.waits AND celery_semaphore.v1_next_wait_end(home) <= _now THEN
             RETURN NULL;
         ELSIF (weight <= coalesce(at.operator, at.declared)) IS NOT TRUE THEN
-            RETURN NULL; -- C1, C2, or no limit is known
-        ELSIF at.occupied + weight > coalesce(at.operator, at.declared) THEN
-            IF refuses IS NULL OR celery_semaphore.v1_comes_in(at, weight)
-                > celery_semaphore.v1_comes_in(ats[refuses], _a.weights[refuses]) THEN
-                refuses := n;
+            IF refuses IS NULL THEN
+                RETURN NULL; -- C1, C2, or no limit is known
             END IF;
+        ELSIF at.occupied + weight > coalesce(at.operator, at.declared) THEN
+            refuses := coalesce(refuses, n);
         ELSIF at.waits THEN
             RETURN NULL; -- perhaps C5
         END IF;
@@ -105,9 +105,11 @@ BEGIN
     END LOOP;
     IF refuses IS NOT NULL THEN
         _a.ticket := ROW(255 - greatest(0, least(255, _a.priority)), _now, _a.holder)::celery_semaphore.v1_ticket;
-        RETURN celery_semaphore.v1_refuse( -- A13 by C4
-            _a, ats, refuses, 'saturated', NULL, (
-                _now, answer.epoch, 0, false, _call.lease, _call.take_up, _call.lease, _now, 0));
+        m := (_now, answer.epoch, 0, false, _call.lease, _call.take_up, _call.lease, _now, 0);
+        IF cardinality(ats) > 1 THEN
+            refuses := (celery_semaphore.v1_refusing_claim(ats, _a.weights, _a.ticket, NULL, m)).n;
+        END IF;
+        RETURN celery_semaphore.v1_refuse(_a, ats, refuses, 'saturated', NULL, m); -- A13 by C4
     END IF;
     IF NOT has_rows THEN
         RETURN NULL;

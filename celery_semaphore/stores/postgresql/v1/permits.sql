@@ -30,6 +30,7 @@ CREATE FUNCTION celery_semaphore.v1_refusing_claim(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     why text;
+    usual float8;
 BEGIN
     FOR each IN 1..cardinality(_ats) LOOP
         CONTINUE WHEN _ats[each].name = _admits;
@@ -38,17 +39,22 @@ BEGIN
             n := CASE WHEN why IS NOT NULL THEN each END;
             reason := why;
             EXIT WHEN why <> 'saturated';
-        ELSIF why = 'saturated' AND celery_semaphore.v1_comes_in(_ats[each], _weights[each])
-            > celery_semaphore.v1_comes_in(_ats[n], _weights[n]) THEN
-            n := each;
+        ELSIF why = 'saturated' THEN
+            usual := coalesce(usual, (SELECT max(at.mean) FROM unnest(_ats) AS at), 1000000);
+            IF celery_semaphore.v1_comes_in(_ats[each], _weights[each], usual)
+                > celery_semaphore.v1_comes_in(_ats[n], _weights[n], usual) THEN
+                n := each;
+            END IF;
         END IF;
     END LOOP;
 END $$;
 
--- Return the time in which permits of this weight come.
-CREATE FUNCTION celery_semaphore.v1_comes_in(_at celery_semaphore.v1_resource, _weight bigint) RETURNS float8
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT _weight * coalesce(_at.mean, 1000000) / coalesce(_at.operator, _at.declared)
+-- Return the time in which permits of this weight come; `_usual`: the mean where none is known, the longest one that is
+-- known of the claims of the wait.
+CREATE FUNCTION celery_semaphore.v1_comes_in(
+    _at celery_semaphore.v1_resource, _weight bigint, _usual float8
+) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
+    SELECT _weight * coalesce(_at.mean, _usual) / coalesce(_at.operator, _at.declared)
 $$;
 
 -- Return a token that is larger than every token in the rows of these resources, even if the clock stepped back. If the

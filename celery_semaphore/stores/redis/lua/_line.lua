@@ -167,6 +167,16 @@ function line.refusal(claim, ticket)
     if line.first(claim.at, "(" .. ticket, claim.limit) then return "saturated" end -- C5
 end
 
+-- Return the mean of a resource where none is known: the longest one that is known of the claims of a wait.
+local function usual_mean(claims)
+    local longest
+    for _, claim in ipairs(claims) do
+        local mean = tonumber(permits.known(claim.at).mean or nil)
+        longest = mean and math.max(longest or mean, mean) or longest
+    end
+    return longest or 1000000
+end
+
 -- Return the number of the claim that refuses, from the given one on, and its reason; or nil. It is the first or, where
 -- that is saturated, the slowest of those that are (A13): permits for its weight come most slowly. In another line the
 -- wait would only be moved there when its turn comes.
@@ -175,7 +185,7 @@ function line.refusing(claims, from, ticket)
     for n = from, #claims do
         local claim, reason = claims[n], line.refusal(claims[n], ticket)
         if reason == "saturated" then
-            local comes_in = claim.weight * (permits.known(claim.at).mean or 1000000) / claim.limit
+            local comes_in = claim.weight * (permits.known(claim.at).mean or usual_mean(claims)) / claim.limit
             if not found or comes_in > longest then
                 found, longest = n, comes_in
             end
