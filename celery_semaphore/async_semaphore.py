@@ -99,7 +99,7 @@ class AsyncSemaphore(SemaphoreBase):
         """Release a permit, if this process holds it; what comes after the await sees it free.
 
         In a running loop the call itself queues the release. If its task is cancelled, also before its first step, the
-        permit is released all the same. While the store is away, a thread retries for one lease.
+        permit is released all the same. While the store is away, a thread retries.
         """
         check_permit("release", permit)
         return self._released(permit, self._queued(permit) if is_in_event_loop() else None)

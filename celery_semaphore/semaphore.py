@@ -87,7 +87,7 @@ class Semaphore(SemaphoreBase):
             raise
 
     def release(self, permit: Permit) -> None:
-        """Release a permit, if this process holds it; while the store is away, a thread retries for one lease."""
+        """Release a permit, if this process holds it; while the store is away, a thread retries."""
         check_permit("release", permit)
         is_held = False
         try:

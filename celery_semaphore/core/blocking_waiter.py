@@ -73,7 +73,7 @@ class BlockingWaiter:
         """Do the same in the background."""
         self._acquisition.end()
         for name in self._acquisition.names():
-            self._release_later(name)
+            held_permits_in(self._store).release_later(name, self._acquisition.claims)
 
     def _driven(self, steps: Steps) -> tuple[Permit, float]:
         try:
@@ -114,8 +114,4 @@ class BlockingWaiter:
         logger.info(
             "%s may have a permit, it is released in the background: %s", name, acquisition.error
         )
-        self._release_later(name)
-
-    def _release_later(self, name: str | Ticket) -> None:
-        held_permits = held_permits_in(self._store)
-        held_permits.release_later(name, self._acquisition.claims, is_unheard=True)
+        held_permits_in(self._store).release_later(name, acquisition.claims)

@@ -23,6 +23,7 @@ from .ticket import Ticket
 logger = logging.getLogger(__name__)
 
 OnLost = Callable[[Permit], object]
+MOST_KEPT = 1000  # releases that are repeated in an outage that is longer than a lease
 
 
 class HeldPermits:
@@ -38,7 +39,9 @@ class HeldPermits:
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce, self._reap)
         self._releaser = Releaser(
-            store, handed_on=lambda handed: asker_of(store).tell(handed.granted)
+            store,
+            handed_on=lambda handed: asker_of(store).tell(handed.granted),
+            keeps=MOST_KEPT,
         )
 
     @property
@@ -77,11 +80,9 @@ class HeldPermits:
     def has(self, permit: Permit) -> bool:
         return permit.holder in self._held
 
-    def release_later(
-        self, name: str | Ticket, claims: Sequence[Claim], *, is_unheard: bool = False
-    ) -> None:
-        """Release in the background, for one lease at most, but see ``Releaser``."""
-        self._releaser.release(name, claims, is_unheard=is_unheard)
+    def release_later(self, name: str | Ticket, claims: Sequence[Claim]) -> None:
+        """Release in the background, also after an outage; of one that is longer than a lease, the first thousand."""
+        self._releaser.release(name, claims)
         try:
             with self._starting:
                 self._releaser.start()

@@ -65,7 +65,7 @@ class LoopWaiter:
         self._acquisition.end()
         held_permits = held_permits_in(self._store)
         for name in self._acquisition.names():
-            held_permits.release_later(name, self._acquisition.claims, is_unheard=True)
+            held_permits.release_later(name, self._acquisition.claims)
 
     async def leave(self) -> None:
         """Leave the line after a timeout, before anything else is called; bounded, and without an error.

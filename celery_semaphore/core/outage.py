@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 QUIET_S = 6.0  # without a failure; an attempt may take 4 s, and the pause after it 1 s
 TRYING_AGAIN = "semaphore %r: trying again: %s"
-NOT_RELEASED = "%s is not released yet, retrying for one lease: %s"
+NOT_RELEASED = "%s is not released yet, retrying: %s"
 GIVEN_UP = "%d release(s) given up, their leases have ended: %s"
 
 

@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
 RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
-MOST_UNHEARD = 1000  # releases after acquires without an answer that are repeated for longer
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +29,6 @@ class _Release:
     holder: str | Ticket
     claims: Sequence[Claim]
     message_id: MessageId | None
-    is_unheard: bool  # an acquire of this holder had no answer
     since: float = field(default_factory=time.monotonic)
     then: list[Callable[[], None]] = field(default_factory=list)  # what waits for its end
 
@@ -52,10 +50,9 @@ class _Dying:
 class Releaser:
     """Releases in one thread, many together; a release without an answer is repeated.
 
-    After one lease the lease of a holder has ended, and its release is given up. The place of a wait lasts as long as
-    this process asks for any of its waits, so its release is repeated until the store answers. So is the release of a
-    holder after an acquire without an answer: a server that hangs may make that acquire much later, and put the holder
-    in line. Only the first acquires of an outage can be made so: later ones get no connection.
+    After one lease the release of a holder is given up, but for the ``keeps`` oldest ones: the store lets permits last
+    after a silence, and a server that hangs may make an acquire without an answer when it goes on. The place of a wait
+    lasts as long as this process asks for any of its waits, so its release is repeated until the store answers.
 
     Other threads only queue jobs, without a lock. So a signal handler may do it, whatever it interrupted.
     """
@@ -65,8 +62,11 @@ class Releaser:
         store: Store,
         before: Callable[[], None] = lambda: None,
         handed_on: Callable[[HandedOn], None] = lambda _: None,
+        *,
+        keeps: int = 0,
     ) -> None:
         self._store = store
+        self._keeps = keeps
         self._outage = outage_of(store)
         self._handed_on = handed_on
         self._before = before  # reads the notes of the pool's processes
@@ -84,16 +84,10 @@ class Releaser:
         self._thread.start()
 
     def release(
-        self,
-        holder: str | Ticket,
-        claims: Sequence[Claim],
-        message_id: MessageId | None = None,
-        *,
-        is_unheard: bool = False,
+        self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> None:
-        """Release as soon as possible; the holder ``is_unheard`` if its acquire may be made only later."""
-        release = _Release(holder, claims, message_id, is_unheard)
-        self.soon(partial(self._releases.append, release))
+        """Release as soon as possible."""
+        self.soon(partial(self._releases.append, _Release(holder, claims, message_id)))
 
     def after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
         """Call ``then`` once each release of this holder that was queued before has succeeded, or is given up."""
@@ -212,12 +206,10 @@ class Releaser:
         then()
 
     def _give_up_overdue(self, error: StoreUnavailable) -> list[_Release]:
-        """Drop and return all of holders that are older than a lease, or they would queue up while the store hangs."""
+        """Drop and return those of holders that are older than a lease: they would queue up while the store hangs."""
         begun = time.monotonic() - self._store.lease
         overdue = [each for each in self._releases if each.is_overdue(begun)]
-        unheard = [each for each in overdue if each.is_unheard]
-        kept = set(sorted(unheard, key=lambda each: each.since)[:MOST_UNHEARD])
-        over = dict.fromkeys(each for each in overdue if each not in kept)
+        over = dict.fromkeys(sorted(overdue, key=lambda each: each.since)[self._keeps :])
         if over:
             self._outage.failed(GIVEN_UP, len(over), error)
             self._releases = deque(each for each in self._releases if each not in over)

@@ -213,22 +213,18 @@ def test_the_place_of_a_wait_is_given_up_at_no_time() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_holder_without_an_answer_is_given_up_at_no_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A server that hangs may admit it later, or put it in line: then it is one of the first of the outage."""
-    monkeypatch.setattr(module, "MOST_UNHEARD", 3)
+def test_the_oldest_releases_are_kept_for_longer_than_a_lease() -> None:
+    """The store may let their permits last after its silence, or only then make the acquires."""
     store = FailingStore()
     store.failures, store.lease = 20, 0.2
-    releaser = Releaser(store)  # type: ignore[arg-type]
-    releaser.release("a", [ONE])
+    releaser = Releaser(store, keeps=3)  # type: ignore[arg-type]
     for n in range(5):
-        releaser.release(f"unheard {n}", [ONE], is_unheard=True)
+        releaser.release(f"h{n}", [ONE])
     time.sleep(0.3)  # longer than the lease
     releaser.start()
     wait_until(lambda: len(store.released) == 3, 10, "they are released")
     releaser.close(5)
-    assert sorted(store.released) == [(f"unheard {n}", ["one"]) for n in range(3)]
+    assert sorted(store.released) == [(f"h{n}", ["one"]) for n in range(3)]
 
 
 @pytest.mark.usefixtures("quick")

@@ -304,7 +304,7 @@ class TestFailingStore:
                 store.release = fail  # type: ignore[assignment,method-assign]
 
         run(main())
-        assert "is not released yet, retrying for one lease: gone" in caplog.text
+        assert "is not released yet, retrying: gone" in caplog.text
         soon_nothing_is_left(store)
 
     @pytest.mark.parametrize("error", [MemoryError(), StopIteration(), SystemExit()])

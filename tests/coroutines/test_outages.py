@@ -162,5 +162,25 @@ def test_calls_that_a_server_makes_when_it_goes_on_take_no_permit(
     store.close()
 
 
+def test_a_release_in_one_of_more_than_a_lease(start_valkey: StartServer) -> None:
+    """After its silence the store lets the permit last for two thirds of a lease, unless it is released."""
+    server = start_valkey()
+    store = store_from_url(server.url, StoreOptions(lease=6))
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def main() -> float:
+        permit = await api.acquire()
+        server.pause()
+        await api.release(permit)
+        await asyncio.sleep(9)  # two attempts of four seconds: by then it would be given up
+        server.resume()
+        begun = time.monotonic()
+        async with api:
+            return time.monotonic() - begun
+
+    assert run_in("asyncio")(main()) < 3
+    store.close()
+
+
 async def until(predicate: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, predicate, 20)
