@@ -131,15 +131,20 @@ def test_calls_that_a_server_makes_when_it_goes_on_take_no_permit(
     start_valkey: StartServer,
 ) -> None:
     """They were on their way when it began to hang, for longer than a lease, and were cancelled."""
-    server, all_are_queued = start_valkey(), threading.Event()
+    server, is_held, all_are_queued = start_valkey(), threading.Event(), threading.Event()
     store = store_from_url(server.url, StoreOptions(lease=1.5))
     api = AsyncSemaphore("api", 1, store=store)
+
+    def hold() -> None:
+        is_held.set()
+        all_are_queued.wait()
 
     async def main() -> float:
         async with api:  # there is a connection
             pass
         made_calls = loop_calls_of(store)
-        made_calls.queue(Run(all_are_queued.wait))
+        made_calls.queue(Run(hold))
+        await until(is_held.is_set)  # else the thread may take some of the calls with it
         calls = [asyncio.create_task(api.acquire()) for _ in range(10)]
         await until(lambda: made_calls._queue.qsize() == len(calls))
         server.pause()

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -180,11 +181,17 @@ def test_ten_thousand_tasks_and_random_kills(
         for name, policy in zip("ab", policies, strict=True)
     ]
     began = time.monotonic()
-    sent = send(site)
     cuts: list[tuple[float, float]] = []
 
     def entered() -> set[str]:
         return {task for stats in site.counter.all_stats().values() for task in stats["tasks"]}
+
+    with ThreadPoolExecutor(1) as other:  # on a busy machine they run as soon as they are sent
+        killing = other.submit(
+            kill_at_random, workers, lambda: len(entered()) / TASKS, postgres, cuts
+        )
+        sent = send(site)
+        killed = killing.result()
 
     def missing() -> list[str]:
         """Without a state, and not lost where Celery itself loses them when a main process is killed.
@@ -220,7 +227,6 @@ def test_ten_thousand_tasks_and_random_kills(
         print(f"without a state: {len(left)}, such as {left[:3]}")
         return not left
 
-    killed = kill_at_random(workers, lambda: len(entered()) / TASKS, postgres, cuts)
     wait_until(settled, 120, "every task has a state", interval=2, log=lambda: story(missing()))
     print(f"{time.monotonic() - began:.0f} s, killed: {dict(killed)}")
     stats, began_to_run = site.counter.all_stats(), entered()
