@@ -15,7 +15,7 @@ from ..settings import Settings
 from .control import ask_workers, revoke
 from .directory import Directory, check_text, declared_by, describe, keyed_by
 from .reader import PAGE, Reader
-from .replies import Replies, named
+from .replies import NOT_ASKED, Replies, named
 from .task_finder import TaskFinder, semaphores_of
 from .task_view import TaskView
 from .views import (
@@ -80,7 +80,7 @@ class Inspector:
             store,
             declared=declared_by(app.tasks.values()),
             keyed=keyed_by(app.tasks.values()),
-            ask=partial(ask_workers, app, timeout=timeout) if timeout else lambda _: Replies(),
+            ask=partial(ask_workers, app, timeout=timeout) if timeout else _ask_none,
             revoke=partial(revoke, app, timeout=timeout or ASK),
             purge=partial(purge_parked, app, store),
             place=WaitingPlace(app, settings, store).of,
@@ -337,6 +337,10 @@ class Inspector:
                 break
             revoked += some
         return Purged(ended, revoked, len(others) - len(revoked), len(kinds) - len(others))
+
+
+def _ask_none(_ids: Collection[str]) -> Replies:
+    return Replies(problem=NOT_ASKED)
 
 
 def purge_parked(app: Any, store: Store, resource: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..core.permit import Kind
 from .answers import until, why_in_force
+from .replies import NOT_ASKED
 from .tables import IN_TRANSIT, recovers
 from .task_view import HeldView, TaskState, TaskView, WaitView
 from .text import duration, name_of, place, printable
@@ -113,14 +114,16 @@ _WHERE = {
 
 
 def _runs(view: TaskView) -> Iterator[str]:
-    if view.worker is None:
+    if view.note == NOT_ASKED:
+        yield f"{_task(view)} holds its permit; no worker was asked whether it runs."
+    elif view.worker is None:
         yield f"{_task(view)} holds its permit, but no worker says that it runs."
     else:
         yield f"{_task(view)} runs at {printable(view.worker)}."
     yield from map(_held, view.permits)
     if not view.permits:
         yield "It holds no permit: it is not limited, or it has lost its permit."
-    elif view.worker is None:
+    elif view.worker is None and view.note != NOT_ASKED:
         yield "If its worker was lost, the permit ends with its lease."
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from .views import ResourceView, Where
 
+NOT_ASKED = "no worker was asked (--timeout 0)"
+
 
 @dataclass(frozen=True, slots=True)
 class TaskAt:

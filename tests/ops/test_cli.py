@@ -171,6 +171,11 @@ def test_the_oldest_wait_and_the_sums(site: Site) -> None:
     assert whole["oldest_wait"] == max(key["oldest_wait"] for key in whole["keys"]) > 0
     text = semaphore.says("show", "tenant", "--key", "7", "--timeout", "0")
     assert re.match(r"tenant at key 7: 1 of 1 in use, 2 waiting, the oldest for [\d.]+ s\n", text)
+    not_asked = "Tasks and workers are not named: no worker was asked (--timeout 0).\n"
+    assert text.endswith(not_asked)
+    text = semaphore.says("why", "t70", "--timeout", "0")
+    assert text.startswith("t70 holds its permit; no worker was asked whether it runs.\n")
+    assert text.endswith(not_asked)
 
 
 def test_the_key_with_the_oldest_wait_comes_first(site: Site) -> None:

@@ -12,7 +12,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.reasons import IS_RECEIVED, UNKNOWN, reasons
-from celery_semaphore.ops.replies import Replies, TaskAt
+from celery_semaphore.ops.replies import NOT_ASKED, Replies, TaskAt
 from celery_semaphore.ops.tables import IN_TRANSIT
 from celery_semaphore.ops.task_view import TaskState
 from celery_semaphore.ops.why import told
@@ -209,6 +209,16 @@ def test_a_running_task_and_its_permits(store: MemoryStore, clock: Clock) -> Non
     ]
     view = Inspector(store).why("t")
     assert {each.permit.holder for each in view.permits} == {"t:1"}
+
+
+def test_no_worker_is_suspected_that_was_not_asked(store: MemoryStore) -> None:
+    hold(store, "t:1", API)
+    view = Inspector(store, ask=lambda _: Replies(problem=NOT_ASKED)).why("t")
+    assert told(view) == (
+        "t holds its permit; no worker was asked whether it runs.\n"
+        "It has held a permit of api for 0.0 s; its lease ends in 30.0 s.\n\n"
+        "Tasks and workers are not named: no worker was asked (--timeout 0)."
+    )
 
 
 def test_only_the_semaphores_of_its_task_are_looked_at(store: MemoryStore) -> None:
