@@ -72,6 +72,17 @@ def _why_none(view: ResourceView) -> str:
     )
 
 
+def why_no_turn(view: ResourceView) -> str:
+    """Say that the permits in use refute the mean; return "" if they do not, or if a pause lasts."""
+    if view.paused or not view.outlasts_mean:
+        return ""
+    usual = duration(view.mean_held)
+    return (
+        "When a turn comes is unknown: each permit in use has been held for longer than usual"
+        f" ({usual})."
+    )
+
+
 def until(left: float | None) -> str:
     """Say how long a pause lasts."""
     return "until it is resumed" if left is None else f"for another {duration(left)}"

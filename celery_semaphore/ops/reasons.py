@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..core.permit import Kind
-from .answers import until, why_in_force
+from .answers import until, why_in_force, why_no_turn
 from .replies import NOT_ASKED
 from .tables import IN_TRANSIT, recovers
 from .task_view import HeldView, TaskState, TaskView, WaitView
@@ -69,6 +69,8 @@ def _why(wait: WaitView) -> Iterator[str]:
         yield f"{place(at)} is paused {until(at.pause_left)}: no new task starts."
     if waiter.unsatisfiable:
         yield f"It needs {waiter.weight} permits, but the limit is {at.limit}: it waits until that is raised."
+    elif unknown := why_no_turn(at):
+        yield unknown
     yield _in_use(at, waiter.weight)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from . import drawing
-from .answers import limit_cell, limit_of, not_in_force, until, why_in_force
+from .answers import limit_cell, limit_of, not_in_force, until, why_in_force, why_no_turn
 from .text import NOTHING, duration, place, printable, sentence, width
 from .views import KeyView, PermitView, Purged, ResourceView, SemaphoreView, View, WaiterView, Where
 
@@ -113,6 +113,7 @@ def resource(view: ResourceView, *, draws: bool = False) -> str:
         parts.append(shown_permits(view))
     if view.waiters:
         parts.append(waiters(view.waiters) + _more(view.waiting - len(view.waiters), "waiting"))
+        parts += filter(None, [why_no_turn(view)])
     if any(waiter.where is Where.IN_TRANSIT for waiter in view.waiters):
         parts.append(IN_TRANSIT)
     if view.note:

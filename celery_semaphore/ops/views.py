@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
@@ -139,7 +139,8 @@ class WaiterView:
     weight: int
     priority: int
     waited: float
-    expected: float | None  # until its turn; None if that cannot be predicted
+    # Until its turn; None if that cannot be predicted, as while all permits are held for longer than usual.
+    expected: float | None
     unsatisfiable: bool  # its weight is above the limit in force
 
     @classmethod
@@ -259,6 +260,11 @@ class ResourceView:
         """Whether there is nothing to show: nothing uses it, no limit is in force, and it is not paused."""
         return self.is_free and self.limit is None and not self.paused
 
+    @property
+    def outlasts_mean(self) -> bool:
+        """Whether each permit in use has been held for longer than usual, so that no turn can be predicted."""
+        return _outlasts(self.mean_held, [each.held_for for each in self.permits])
+
     def with_keys(self, keys: Sequence[KeyView]) -> ResourceView:
         """Return the view of a whole semaphore: what is used and waits at its keys is counted with its own."""
         return replace(
@@ -338,12 +344,22 @@ def recovering_for(seen: Snapshot) -> float | None:
 
 
 def _expected(waiter: Waiter, seen: Snapshot) -> float | None:
-    """Predict the time until the turn; None if it depends on the end of a pause or on a delivery by the broker."""
+    """Predict the time until the turn.
+
+    None if it depends on the end of a pause or on a delivery by the broker, or if the permits in use refute the mean.
+    """
     paused = seen.paused_until is not None
     if paused or waiter.unsatisfiable or not seen.limit or seen.mean_held is None:
+        return None
+    if _outlasts(seen.mean_held, [seen.at - held.acquired_at for held in seen.holders]):
         return None
     turn = (waiter.position + 1) / seen.limit * seen.mean_held + (recovering_for(seen) or 0.0)
     if waiter.reachable:
         return turn
     is_delayed = not waiter.session and waiter.due > seen.at  # published with a delay
     return max(turn, waiter.due - seen.at) if is_delayed else None
+
+
+def _outlasts(mean_held: float | None, held_for: Collection[float]) -> bool:
+    """Return whether there are permits, and each has been held for longer than the mean."""
+    return mean_held is not None and bool(held_for) and min(held_for) > mean_held

@@ -138,16 +138,16 @@ def test_a_resource_tells_who_holds_and_who_waits(
     hold(store, "t0:1")
     clock.advance(4)
     store.release("t0:1", claims())
+    clock.advance(3)
     hold(store, "t1:1")
     hold(store, "web/17:2")
-    clock.advance(3)
     for n in range(3, 6):
         wait(store, f"t{n}:1", Kind.PARK if n == 3 else Kind.REQUEUE)
         clock.advance(1)
     seen = inspector.resource("api", waiters=2)
     assert (seen.limit, seen.occupied, seen.waiting, seen.mean_held) == (2, 2, 3, 4.0)
     permits = [(p.task_id, p.held_for, p.lease_left, p.granted) for p in seen.permits]
-    assert permits == [("t1", 6.0, 24.0, False), ("web/17", 6.0, 24.0, False)]
+    assert permits == [("t1", 3.0, 27.0, False), ("web/17", 3.0, 27.0, False)]
     waiters = [(w.position, w.task_id, w.kind, w.waited, w.expected) for w in seen.waiters]
     assert waiters == [(0, "t3", "park", 3.0, 2.0), (1, "t4", "requeue", 2.0, 4.0)]
     assert "… and 1 more waiting" in tables.resource(seen)
@@ -200,7 +200,7 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         if how.kind is Kind.PARK:
             assert answer.ticket
             store.attach(answer.ticket, claims(limit=1), b"")
-        clock.advance(1)
+        clock.advance(0.25)
     heard = Replies(
         {
             "w0": [TaskAt("hold", "k1", active=False), TaskAt("hold", "k0", active=True)],
@@ -213,16 +213,43 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
         ("w1", "parked", None, 4.0),
         ("w2", "calling", None, 6.0),
         ("w3", "in transit", None, None),
-        ("w4", "in transit", None, 59.0),
+        ("w4", "in transit", None, 59.75),
     ]
     assert tables.IN_TRANSIT in tables.resource(seen)
     assert tables.IN_TRANSIT not in tables.resource(replace(seen, waiters=seen.waiters[:3]))
-    clock.advance(59)
-    assert Inspector(store).resource("api").waiters[4].expected is None  # it should have been here
+    clock.advance(60)
+    late = ResourceView.of(replace(store.snapshot("api", 5), mean_held=LEASE * 9), None).waiters[4]
+    assert (late.task_id, late.expected) == ("w4", None)  # it should have been here
     store.sleep("s1")
     seen = Inspector(store, ask=lambda _: heard).resource("api")
     assert [w.where for w in seen.waiters] == ["in transit", "parked", *["in transit"] * 3]
     assert seen.waiters[0].worker is None
+
+
+def test_no_turn_is_predicted_once_each_permit_is_held_for_longer_than_usual(
+    store: MemoryStore, inspector: Inspector, clock: Clock
+) -> None:
+    hold(store, "t0:1")
+    clock.advance(1)
+    store.release("t0:1", claims())
+    hold(store, "t1:1")
+    clock.advance(2)
+    hold(store, "t2:1")
+    wait(store, "t3:1", Kind.PARK)
+    clock.advance(1)
+    seen = inspector.resource("api")
+    assert (seen.mean_held, seen.waiters[0].expected) == (1.0, 0.5)  # t2's is held as usual
+    why = (
+        "When a turn comes is unknown: each permit in use has been held for longer than usual"
+        " (1.0 s)."
+    )
+    assert why not in tables.resource(seen)
+    clock.advance(0.1)
+    seen = inspector.resource("api")
+    assert seen.waiters[0].expected is None
+    assert tables.resource(seen).endswith(f"\n\n{why}")
+    store.pause("api")
+    assert why not in tables.resource(inspector.resource("api"))
 
 
 def test_nobody_knows_when_a_pause_ends(store: MemoryStore, inspector: Inspector) -> None:

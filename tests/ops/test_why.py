@@ -75,32 +75,37 @@ def test_a_kept_task_and_those_before_it(store: MemoryStore, clock: Clock) -> No
     store.release("a:1", [API])  # so that it is known how long permits are held
     hold(store, "b:1")
     for holder in ("c:1", "t:1"):
-        clock.advance(1)
+        clock.advance(0.25)
         wait(store, holder, session=SESSION)
     workers = Workers(
         t=TaskAt("shop.call", "celery@one", active=False),
         b=TaskAt("shop.other", "celery@two", active=True),
     )
-    clock.advance(3)
+    clock.advance(1)
     view = Inspector(store, ask=workers).why("t")
     assert set(workers.asked) == {"t", "b"}
     assert (view.state, view.task, view.worker) == (TaskState.WAITS, "shop.call", "celery@one")
     (one,) = view.waits
     assert [(each.task, each.worker, each.held_for) for each in one.at.permits] == [
-        ("shop.other", "celery@two", 5.0)
+        ("shop.other", "celery@two", 1.5)
     ]
     by = store.snapshot("api").declared
     assert by
     assert reasons(view) == [
         "t (shop.call) waits for api.",
-        "1 is ahead of it in line, and it has waited for 3.0 s; its turn is expected in 4.0 s.",
+        "1 is ahead of it in line, and it has waited for 1.0 s; its turn is expected in 4.0 s.",
         "Permits in use: 1 of 1.",
         f"The limit in force is the smallest declared last: 1, by {by.by}.",
         "Its message is kept by celery@one.",
     ]
     assert told(view).splitlines()[6:] == [
         "PERMIT OF  TASK        WORKER      WEIGHT  HELD FOR  LEASE LEFT",
-        "b          shop.other  celery@two  1       5.0 s     25.0 s",
+        "b          shop.other  celery@two  1       1.5 s     28.5 s",
+    ]
+    clock.advance(1)
+    assert said(store)[1:3] == [
+        "1 is ahead of it in line, and it has waited for 2.0 s.",
+        "When a turn comes is unknown: each permit in use has been held for longer than usual (2.0 s).",
     ]
 
 
