@@ -40,8 +40,9 @@ class Reader:
 
     def view_of(self, seen: Snapshot) -> ResourceView:
         resource = seen.resource
-        counted = self.totals([resource] if seen.waiting else [])
+        counted = [*self.totals([resource] if seen.waiting else [])]
         view = ResourceView.of(seen, longest(each.oldest_wait for each in counted))
+        view = replace(view, unsatisfiable=sum(each.set_aside for each in counted))
         if resource == semaphore_of(resource) and seen.declared is None:
             (key,) = self._store.snapshots([any_key_of(resource)])
             if key.declared or resource in self._keyed:

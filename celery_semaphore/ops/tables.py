@@ -220,13 +220,16 @@ def _kept(view: View) -> str:
 
 
 def _all_waiting(view: SemaphoreView | KeyView) -> str:
-    never = f" ({view.unsatisfiable} too heavy)" if view.unsatisfiable else ""
-    return f"{view.waiting}{never}"
+    return f"{view.waiting}{_too_heavy(view)}"
 
 
 def _waiting(view: ResourceView) -> str:
     oldest = "" if view.oldest_wait is None else f", the oldest for {duration(view.oldest_wait)}"
-    return f"{view.waiting} waiting{oldest}"
+    return f"{view.waiting} waiting{_too_heavy(view)}{oldest}"
+
+
+def _too_heavy(view: View) -> str:
+    return f" ({view.unsatisfiable} too heavy)" if view.unsatisfiable else ""
 
 
 def _limits(view: SemaphoreView) -> str:

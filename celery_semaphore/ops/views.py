@@ -239,6 +239,7 @@ class ResourceView:
     )
     for_each_key: bool = False  # of a whole semaphore: the limit is the one of each key
     saturated: bool = False  # tasks wait because no permit is free, not only because of a pause
+    unsatisfiable: int = 0  # of its waits, those that were found too heavy for the limit in force
 
     def with_limit_of(self, key: Snapshot) -> ResourceView:
         """Return the view of a whole semaphore that is used with keys: with the limit of a ``key`` without its own."""
@@ -274,6 +275,7 @@ class ResourceView:
             waiting=self.waiting + sum(each.waiting for each in keys),
             saturated=self.saturated or any(each.saturated for each in keys),
             oldest_wait=longest([self.oldest_wait, *(each.oldest_wait for each in keys)]),
+            unsatisfiable=self.unsatisfiable + sum(each.unsatisfiable for each in keys),
         )
 
     @classmethod

@@ -282,6 +282,11 @@ def test_who_weighs_more_than_the_limit_waits_for_ever(
     assert [view.unsatisfiable for view in inspector.semaphores() if view.waiting] == [0, 1]
     assert [(view.waiting, view.unsatisfiable) for view in inspector.keys("export")] == [(2, 1)]
     assert "  2 (1 too heavy)  " in tables.keys(inspector.keys("export"), 9)
+    whole = tables.whole(inspector.resource("export"), inspector.keys("export"), 9)
+    assert whole.startswith("export: 0 in use, 2 waiting (1 too heavy), the oldest for 0.0 s, all")
+    assert inspector.resource("export/x").unsatisfiable == 1
+    only = tables.resource(inspector.resource("export/x"))
+    assert only.startswith("export at key x: 0 of 2 (set) in use, 2 waiting (1 too heavy), the old")
 
 
 def test_a_grant_is_shown_with_its_task(store: MemoryStore, inspector: Inspector) -> None:
