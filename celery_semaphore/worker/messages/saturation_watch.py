@@ -1,13 +1,14 @@
-"""SaturationWatch: say once a minute which semaphores stay saturated, how many tasks wait there, and for how long."""
+"""SaturationWatch: say once a minute where tasks still wait: why, how many, and for how long."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...core.permit import Claim
+from ...core.permit import Claim, Totals
 from ...core.store import Store
 
 logger = logging.getLogger(__name__)
@@ -15,6 +16,9 @@ logger = logging.getLogger(__name__)
 EACH_S = 60.0  # between two lines about one semaphore
 KEYS = 100  # of a semaphore that are counted; one call of a store counts more
 SEMAPHORES = 1000  # names that are noted: a sender may invent them
+SATURATED = "stays saturated"
+PAUSED = "is paused"
+TOO_HEAVY = "has only tasks that are too heavy for its limit"
 
 
 @dataclass(slots=True)
@@ -56,13 +60,24 @@ class SaturationWatch:
                 self._known.pop(semaphore, None)
                 continue
             known.told_at, known.resources = now, {each.resource for each in found}
-            where = f" at {len(found)} of its keys" if "/" in found[0].resource else ""
-            state = "is paused" if all(each.paused for each in found) else "stays saturated"
             logger.info(
-                "semaphore %r %s%s: %d wait, the oldest for %.0f s",
+                "semaphore %r %s: %d wait, the oldest for %.0f s",
                 semaphore,
-                state,
-                where,
+                ", ".join(_states(found)),
                 sum(each.waiting for each in found),
                 max(each.oldest_wait or 0.0 for each in found),
             )
+
+
+def _states(found: Sequence[Totals]) -> Iterator[str]:
+    """Say why tasks wait there, and for each reason at how many of the keys: these are not named."""
+    counted = Counter(map(_state, found))
+    for state in (SATURATED, PAUSED, TOO_HEAVY):
+        if count := counted[state]:
+            yield f"{state} at {count} of its keys" if "/" in found[0].resource else state
+
+
+def _state(at: Totals) -> str:
+    if at.paused:
+        return PAUSED
+    return TOO_HEAVY if at.set_aside >= at.waiting else SATURATED

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.messages.saturation_watch import KEYS, SEMAPHORES, SaturationWatch
@@ -25,6 +25,17 @@ class Told:
     def refuse(self, holder: str, semaphore: str = "api", key: str | None = None) -> None:
         claim = Claim(semaphore, key, 1)
         self.store.acquire([claim], holder, Wait(Kind.REQUEUE, longest=3600, shortest=3000))
+        self.watch.refused(semaphore, [claim])
+
+    def park_too_heavy(self, holder: str, semaphore: str = "api", key: str | None = None) -> None:
+        claim = Claim(semaphore, key, 2, weight=2)
+        self.store.acquire([claim], f"before-{holder}")
+        refused = self.store.acquire([claim], holder, Wait(Kind.PARK))
+        assert isinstance(refused, Refusal)
+        assert refused.ticket
+        self.store.attach(refused.ticket, [claim], b"", name=holder)
+        self.store.set_limit(1, claim.resource)
+        self.store.release(f"before-{holder}", [claim])
         self.watch.refused(semaphore, [claim])
 
     def after(self, seconds: float) -> list[str]:
@@ -55,6 +66,18 @@ def test_a_pause_is_named(told: Told) -> None:
     assert told.after(61) == ["semaphore 'api' is paused: 1 wait, the oldest for 61 s"]
 
 
+def test_what_is_too_heavy_is_named(told: Told) -> None:
+    """Nothing is in use there, and it would be called saturated for ever."""
+    told.park_too_heavy("one:1")
+    (said,) = told.after(61)
+    heavy = "has only tasks that are too heavy for its limit"
+    assert said == f"semaphore 'api' {heavy}: 1 wait, the oldest for 61 s"
+    told.store.acquire([Claim("api", None, 1)], "runs:1")
+    told.refuse("two:1")
+    (said,) = told.after(61)
+    assert said == "semaphore 'api' stays saturated: 2 wait, the oldest for 122 s"
+
+
 def test_nothing_once_no_task_waits(told: Told) -> None:
     told.refuse("one:1")  # it runs
     assert told.after(61) == []
@@ -70,6 +93,14 @@ def test_keys_are_counted_and_not_named(told: Told) -> None:
     (said,) = told.after(60)
     text = "semaphore 'export' stays saturated at 2 of its keys: 2 wait, the oldest for 60 s"
     assert said == text
+    told.store.pause("export/secret-7")
+    told.park_too_heavy("heavy:1", "export", "heavy")
+    (said,) = told.after(60)
+    assert said == (
+        "semaphore 'export' stays saturated at 1 of its keys, is paused at 1 of its keys,"
+        " has only tasks that are too heavy for its limit at 1 of its keys:"
+        " 3 wait, the oldest for 120 s"
+    )
 
 
 def test_what_is_remembered_is_bounded(told: Told) -> None:
