@@ -133,7 +133,10 @@ def _held(held: HeldView) -> str:
     permit = held.permit
     weight = f", weight {permit.weight}" if permit.weight > 1 else ""
     since, left = duration(permit.held_for), duration(permit.lease_left)
-    return f"It has held a permit of {name_of(held.semaphore, held.key)} for {since}{weight}; its lease ends in {left}."
+    lease = f"its lease, which is renewed while the task runs, has {left} left"
+    return (
+        f"It has held a permit of {name_of(held.semaphore, held.key)} for {since}{weight}; {lease}."
+    )
 
 
 def _received(view: TaskView) -> Iterator[str]:

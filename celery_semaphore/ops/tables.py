@@ -17,6 +17,7 @@ IN_TRANSIT = (
 )
 
 
+RENEWED = "A lease is renewed while its task runs."
 NONE_IN_USE = "No semaphore is in use, limited, or declared by a task of this app."
 
 
@@ -131,8 +132,9 @@ def _notes(view: ResourceView) -> Iterator[str]:
 
 
 def shown_permits(view: ResourceView) -> str:
-    """Return the table of its permits, as far as they are shown."""
-    return permits(view.permits[:PERMITS]) + _more(len(view.permits) - PERMITS, "permits")
+    """Return the table of its permits, as far as they are shown, and what the end of a lease means."""
+    shown = permits(view.permits[:PERMITS]) + _more(len(view.permits) - PERMITS, "permits")
+    return f"{shown}\n{RENEWED}"
 
 
 def permits(views: Sequence[PermitView]) -> str:

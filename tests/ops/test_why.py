@@ -101,6 +101,7 @@ def test_a_kept_task_and_those_before_it(store: MemoryStore, clock: Clock) -> No
     assert told(view).splitlines()[6:] == [
         "PERMIT OF  TASK        WORKER      WEIGHT  HELD FOR  LEASE LEFT",
         "b          shop.other  celery@two  1       1.5 s     28.5 s",
+        "A lease is renewed while its task runs.",
     ]
     clock.advance(1)
     assert said(store)[1:3] == [
@@ -205,12 +206,12 @@ def test_a_running_task_and_its_permits(store: MemoryStore, clock: Clock) -> Non
     workers = Workers(t=TaskAt("shop.call", "celery@one", active=True))
     assert said(store, ask=workers) == [
         "t (shop.call) runs at celery@one.",
-        "It has held a permit of api for 4.0 s, weight 2; its lease ends in 26.0 s.",
-        "It has held a permit of disk at key x for 4.0 s; its lease ends in 26.0 s.",
+        "It has held a permit of api for 4.0 s, weight 2; its lease, which is renewed while the task runs, has 26.0 s left.",
+        "It has held a permit of disk at key x for 4.0 s; its lease, which is renewed while the task runs, has 26.0 s left.",
     ]
     assert said(store)[::2] == [
         "t holds its permit, but no worker says that it runs.",
-        "It has held a permit of disk at key x for 4.0 s; its lease ends in 26.0 s.",
+        "It has held a permit of disk at key x for 4.0 s; its lease, which is renewed while the task runs, has 26.0 s left.",
     ]
     view = Inspector(store).why("t")
     assert {each.permit.holder for each in view.permits} == {"t:1"}
@@ -221,7 +222,7 @@ def test_no_worker_is_suspected_that_was_not_asked(store: MemoryStore) -> None:
     view = Inspector(store, ask=lambda _: Replies(problem=NOT_ASKED)).why("t")
     assert told(view) == (
         "t holds its permit; no worker was asked whether it runs.\n"
-        "It has held a permit of api for 0.0 s; its lease ends in 30.0 s.\n\n"
+        "It has held a permit of api for 0.0 s; its lease, which is renewed while the task runs, has 30.0 s left.\n\n"
         "Tasks and workers are not named: no worker was asked (--timeout 0)."
     )
 
