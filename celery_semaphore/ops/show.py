@@ -110,13 +110,12 @@ def show(
         if watch:
             return watching(ctx, lambda: tables.whole(*seen(), KEYS, draws=is_drawn()))
         view, keys = seen()
-        nearest = inspector.nearest_key(resource) if key is not None and view.is_free else None
-    if as_json:
-        say(ctx, asdict(view.with_keys(keys)) | {"keys": [asdict(each) for each in keys]})
-    elif key is None or not view.is_unknown:
-        say(ctx, tables.whole(view, keys, KEYS, draws=is_drawn()))
-    if key is not None:
-        say_idle(ctx, view, nearest)
+        if as_json:
+            say(ctx, asdict(view.with_keys(keys)) | {"keys": [asdict(each) for each in keys]})
+        elif key is None or not view.is_unknown:
+            say(ctx, tables.whole(view, keys, KEYS, draws=is_drawn()))
+        if key is not None:
+            say_idle(ctx, inspector, view)
     return None
 
 

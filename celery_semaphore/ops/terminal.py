@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ..core.key import semaphore_of
+from ..core.permit import Decision
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from ..settings import is_local
 from ..stores import durations
@@ -113,9 +114,8 @@ def say_paused(ctx: click.Context, inspector: Inspector, resource: str, *, chang
     if view.key is not None and own and whole:
         lasts = f"this key by itself {answers.until(own.left)}"
         say(ctx, f"The whole semaphore is paused {answers.until(whole.left)}, {lasts}.")
-    if view.key is not None and inspector.has_no_keys(resource):
-        name = text.printable(view.semaphore)
-        click.echo(f"Warning: no task of this app uses semaphore {name} with a key.", err=True)
+    if view.key is not None:
+        _warn_of_no_keys(inspector, view)
 
 
 def say_resumed(ctx: click.Context, inspector: Inspector, resource: str, *, changed: bool) -> None:
@@ -132,14 +132,26 @@ def say_resumed(ctx: click.Context, inspector: Inspector, resource: str, *, chan
         say(ctx, stay)
 
 
-def say_idle(ctx: click.Context, view: ResourceView, nearest: str | None) -> None:
-    """Name the key that was probably meant; end with a code of its own where nothing is known of this key."""
+def say_idle(ctx: click.Context, inspector: Inspector, view: ResourceView) -> None:
+    """Say that nothing is at this key, and which key was probably meant.
+
+    End with a code of its own where no limit is in force there either.
+    """
+    if not view.is_free:
+        return
+    if view.is_unknown or inspector.decided(view.resource) == Decision():
+        said = "no permits in use, nothing waiting" + ", no limit in force" * view.is_unknown
+        hint = _nearest(inspector.nearest_key(view.resource))
+        click.echo(f"{text.place(view)}: {said}{hint}.", err=True)
+        _warn_of_no_keys(inspector, view)
     if view.is_unknown:
-        said = "no permits in use, nothing waiting, no limit in force"
-        click.echo(f"{text.place(view)}: {said}{_nearest(nearest)}.", err=True)
         ctx.exit(IDLE)
-    if nearest is not None and not (view.set_by_operator or view.paused):
-        click.echo(f"Nothing uses this key{_nearest(nearest)}.", err=True)
+
+
+def _warn_of_no_keys(inspector: Inspector, view: ResourceView) -> None:
+    if inspector.has_no_keys(view.resource):
+        name = text.printable(view.semaphore)
+        click.echo(f"Warning: no task of this app uses semaphore {name} with a key.", err=True)
 
 
 def _nearest(key: str | None) -> str:

@@ -208,9 +208,24 @@ def test_a_key_at_which_nothing_is(site: Site) -> None:
     with closing(site.store()) as store:
         store.declare({all_keys_of("tenant"): 4}, "celery@other")
     said = semaphore("show", "tenant", "--key", "acne", "--timeout", "0")
-    assert (said.code, said.err) == (0, "Nothing uses this key; the nearest key is acme.\n")
+    nothing = "no permits in use, nothing waiting"
+    assert (said.code, said.err) == (
+        0,
+        f"tenant at key acne: {nothing}; the nearest key is acme.\n",
+    )
     assert said.out.startswith("tenant at key acne: 0 of 4 in use, 0 waiting\n")
     assert said.out.endswith("declared last: 4, by celery@other.\n")
+    semaphore.says("limit", "tenant", "3")  # also at all keys that nothing knows
+    semaphore.says("pause", "tenant")
+    said = semaphore("show", "tenant", "--key", "zzz", "--timeout", "0")
+    assert (said.code, said.err) == (0, f"tenant at key zzz: {nothing}.\n")
+    assert said.out.startswith("tenant at key zzz: 0 of 3 (set) in use")
+    semaphore.says("pause", "tenant", "--key", "zzz")
+    assert semaphore("show", "tenant", "--key", "zzz").err == ""  # an operator meant it
+    semaphore.says("limit", "one", "2")
+    said = semaphore("show", "one", "--key", "x")
+    none = "Warning: no task of this app uses semaphore one with a key.\n"
+    assert (said.code, said.err) == (0, f"one at key x: {nothing}.\n{none}")
 
 
 def test_also_what_a_worker_would_import(site: Site) -> None:
