@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import UUID
 
 from ..core.permit import Kind
 from .answers import until, why_in_force, why_no_turn
@@ -14,9 +15,10 @@ from .views import ResourceView, Where
 
 UNKNOWN = (
     "It may still be in its queue, or wait for its countdown or eta: a task is known here from its first attempt to get"
-    " a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Or it has ended, was never"
-    " sent, or has another id."
+    " a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Perhaps it has ended without"
+    " a stored result, was never sent, or has another id."
 )
+WHOLE_ID = "Give the id whole: this is not a full UUID, as Celery gives to tasks."
 IS_RECEIVED = "stands in no line: it waits for a process, for its countdown or eta, or for its worker to ask again."
 
 
@@ -150,6 +152,8 @@ def _ended(view: TaskView) -> Iterator[str]:
 def _unknown(view: TaskView) -> Iterator[str]:
     yield f"{_task(view)} neither waits for a permit nor holds one."
     yield UNKNOWN
+    if not _is_uuid(view.task_id):
+        yield WHOLE_ID
 
 
 _BY_STATE = {
@@ -167,3 +171,11 @@ def _task(view: TaskView) -> str:
 
 def _by(worker: str | None) -> str:
     return "a worker" if worker is None else printable(worker)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

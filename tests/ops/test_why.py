@@ -11,7 +11,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError
 from celery_semaphore.ops.inspector import Inspector
-from celery_semaphore.ops.reasons import IS_RECEIVED, UNKNOWN, reasons
+from celery_semaphore.ops.reasons import IS_RECEIVED, UNKNOWN, WHOLE_ID, reasons
 from celery_semaphore.ops.replies import NOT_ASKED, Replies, TaskAt
 from celery_semaphore.ops.tables import IN_TRANSIT
 from celery_semaphore.ops.task_view import TaskState
@@ -268,9 +268,17 @@ def test_an_ended_and_an_unknown_task(store: MemoryStore) -> None:
     view = Inspector(store, ask=workers, result={"t": "SUCCESS"}.get).why("u")
     assert view.state is TaskState.UNKNOWN
     assert told(view) == (
-        f"u neither waits for a permit nor holds one.\n{UNKNOWN}\n\n"
+        f"u neither waits for a permit nor holds one.\n{UNKNOWN}\n{WHOLE_ID}\n\n"
         "Tasks and workers are not named: no worker answered within 1 s."
     )
+
+
+def test_a_shortened_id_is_told_from_a_whole_one(store: MemoryStore) -> None:
+    task_id = "6c15a9e6-f05f-4d71-8e68-9bc556023bf1"
+    assert WHOLE_ID not in said(store, task_id)
+    assert said(store, task_id[:8])[-1] == said(store, task_id[:-1])[-1] == WHOLE_ID
+    hold(store, "6c15a9e6:1")  # an id of the sender's choice
+    assert WHOLE_ID not in said(store, "6c15a9e6")
 
 
 def test_an_id_that_would_control_a_terminal_is_escaped(store: MemoryStore) -> None:
