@@ -78,7 +78,7 @@ def why_no_turn(view: ResourceView) -> str:
         return ""
     usual = duration(view.mean_held)
     return (
-        "When a turn comes is unknown: each permit in use has been held for longer than usual"
+        "When a turn comes is unknown: each permit in use has been held for more than twice as long as usual"
         f" ({usual})."
     )
 

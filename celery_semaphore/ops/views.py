@@ -139,7 +139,7 @@ class WaiterView:
     weight: int
     priority: int
     waited: float
-    # Until its turn; None if that cannot be predicted, as while all permits are held for longer than usual.
+    # Until its turn; None if that cannot be predicted, as while all permits are held for much longer than usual.
     expected: float | None
     unsatisfiable: bool  # its weight is above the limit in force
 
@@ -263,7 +263,7 @@ class ResourceView:
 
     @property
     def outlasts_mean(self) -> bool:
-        """Whether each permit in use has been held for longer than usual, so that no turn can be predicted."""
+        """Whether each permit in use has been held for much longer than usual, so that no turn can be predicted."""
         return _outlasts(self.mean_held, [each.held_for for each in self.permits])
 
     def with_keys(self, keys: Sequence[KeyView]) -> ResourceView:
@@ -363,5 +363,5 @@ def _expected(waiter: Waiter, seen: Snapshot) -> float | None:
 
 
 def _outlasts(mean_held: float | None, held_for: Collection[float]) -> bool:
-    """Return whether there are permits, and each has been held for longer than the mean."""
-    return mean_held is not None and bool(held_for) and min(held_for) > mean_held
+    """Return whether there are permits, and each has been held for more than twice the mean: less is common."""
+    return mean_held is not None and bool(held_for) and min(held_for) > 2 * mean_held

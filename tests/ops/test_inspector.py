@@ -226,7 +226,7 @@ def test_where_each_one_waits(store: MemoryStore, clock: Clock) -> None:
     assert seen.waiters[0].worker is None
 
 
-def test_no_turn_is_predicted_once_each_permit_is_held_for_longer_than_usual(
+def test_no_turn_is_predicted_once_each_permit_is_held_for_much_longer_than_usual(
     store: MemoryStore, inspector: Inspector, clock: Clock
 ) -> None:
     hold(store, "t0:1")
@@ -240,10 +240,12 @@ def test_no_turn_is_predicted_once_each_permit_is_held_for_longer_than_usual(
     seen = inspector.resource("api")
     assert (seen.mean_held, seen.waiters[0].expected) == (1.0, 0.5)  # t2's is held as usual
     why = (
-        "When a turn comes is unknown: each permit in use has been held for longer than usual"
+        "When a turn comes is unknown: each permit in use has been held for more than twice as long as usual"
         " (1.0 s)."
     )
     assert why not in tables.resource(seen)
+    clock.advance(1)
+    assert inspector.resource("api").waiters[0].expected is not None
     clock.advance(0.1)
     seen = inspector.resource("api")
     assert seen.waiters[0].expected is None

@@ -103,10 +103,10 @@ def test_a_kept_task_and_those_before_it(store: MemoryStore, clock: Clock) -> No
         "b          shop.other  celery@two  1       1.5 s     28.5 s",
         "A lease is renewed while its task runs.",
     ]
-    clock.advance(1)
+    clock.advance(3)
     assert said(store)[1:3] == [
-        "1 is ahead of it in line, and it has waited for 2.0 s.",
-        "When a turn comes is unknown: each permit in use has been held for longer than usual (2.0 s).",
+        "1 is ahead of it in line, and it has waited for 4.0 s.",
+        "When a turn comes is unknown: each permit in use has been held for more than twice as long as usual (2.0 s).",
     ]
 
 
