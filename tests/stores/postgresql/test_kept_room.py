@@ -123,6 +123,7 @@ def test_what_it_keeps_no_more_is_tried_once_more(store: Any, clock: Clock) -> N
     """The hand-on has come past that resource: a release names it first."""
     heavy = claim(2, weight=2)
     held_before(store, clock, claim(2), 3.0)  # permits come more slowly than those of disk
+    held_before(store, clock, DISK, 1.0)
     admitted(store, [*claim(2), *DISK], "x")
     admitted(store, claim(2), "a")
     clock.advance(2)
