@@ -21,9 +21,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Return the number of the claim that refuses, and its reason; or null. It is the first or, where that is saturated, the
--- slowest of those that are (A13): permits for its weight come most slowly. In another line the wait would only be moved
--- there when its turn comes. The claim on the resource `_admits` is left out.
+-- Return the number of the claim that refuses, and its reason; or null. It is the first or, where that is saturated,
+-- the slowest of those that are (A13): permits for its weight come most slowly. In another line the wait would only be
+-- moved there when its turn comes. The claim on the resource `_admits` is left out.
 CREATE FUNCTION celery_semaphore.v1_refusing_claim(
     _ats celery_semaphore.v1_resource[], _weights bigint[], _ticket celery_semaphore.v1_ticket, _admits text,
     _m celery_semaphore.v1_moment, OUT n int, OUT reason text
