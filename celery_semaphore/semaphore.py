@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .core.asker import asker_of
@@ -191,25 +191,33 @@ class Semaphore(SemaphoreBase):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        holds = held_permits_in(self._store).has
-        permit = self._blocks.left(place_of(sys._getframe(1)), holds)  # noqa: SLF001 - the caller's
+        permit: Permit | None = None
+        is_held = False
+        try:  # at once: a signal handler may raise at any call
+            permit = self._left(sys._getframe(1))  # noqa: SLF001 - the caller's
+            if permit is not None:
+                is_held = held_permits_in(self._store).has(permit)
+                self.release(permit)
+        except SemaphoreError:
+            raise
+        except BaseException:  # a signal handler raised, perhaps before the release had begun
+            permit = permit or self._left(sys._getframe(1))  # noqa: SLF001 - as above
+            if permit is not None:
+                self._release_later(permit, was_held=is_held)
+            raise
+        finally:
+            if permit is not None:
+                self._blocks.leave(permit)
         if permit is None:
             msg = (
                 "a Semaphore is left where it was entered, not in another thread or asyncio task:"
                 " use permit(), or acquire() and release(), there"
             )
             raise RuntimeError(msg)
-        is_held = False
-        try:
-            is_held = holds(permit)
-            self.release(permit)
-        except SemaphoreError:
-            raise
-        except BaseException:  # a signal handler raised, perhaps before the release had begun
-            self._release_later(permit, was_held=is_held)
-            raise
-        finally:
-            self._blocks.leave(permit)
+
+    def _left(self, frame: FrameType) -> Permit | None:
+        """Return the permit of the block that is left in this frame, or None if none was entered there."""
+        return self._blocks.left(place_of(frame), held_permits_in(self._store).has)
 
     if not TYPE_CHECKING:  # else a type checker would let `async with` pass
 

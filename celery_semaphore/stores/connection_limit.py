@@ -50,10 +50,12 @@ class ConnectionLimit:
     It has no lock that a signal handler could find taken, or leave taken when it raises.
     """
 
-    def __init__(self, most: int, timeout: float) -> None:
+    def __init__(self, most: int, timeout: float, count: int | None = None) -> None:
+        """Of the ``most`` connections of this process, ``count`` are for these calls."""
         self._most, self._timeout = most, timeout
+        self._count = most if count is None else count
         self.free = SimpleQueue[Place]()
-        for _ in range(most):
+        for _ in range(self._count):
             self.free.put(Place(ref(self)))
 
     def place(self) -> Place:
@@ -71,6 +73,26 @@ class ConnectionLimit:
         """Return all places, or those that became free in time; they are free again when nothing refers to them."""
         ends, found = time.monotonic() + self._timeout, list[Place]()
         with suppress(Empty):
-            while len(found) < self._most:
+            while len(found) < self._count:
                 found.append(self.free.get(timeout=max(0.0, ends - time.monotonic())))
         return found
+
+
+class ConnectionLimits:
+    """Let a limited number of calls run at once, of which one can only be a renewal.
+
+    Behind the calls of many threads a renewal would be late, and its permit lost.
+    """
+
+    def __init__(self, most: int, timeout: float) -> None:
+        kept = 1 if most > 1 else 0
+        self._of_all = ConnectionLimit(most, timeout, most - kept)
+        self._of_renewals = ConnectionLimit(most, timeout, kept) if kept else self._of_all
+
+    def place(self, *, renews: bool) -> Place:
+        """Return a free place; raise ``StoreUnavailable`` if there is none in time."""
+        if renews:
+            with suppress(Empty):
+                return self._of_all.free.get_nowait()
+            return self._of_renewals.place()
+        return self._of_all.place()

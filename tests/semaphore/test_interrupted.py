@@ -30,6 +30,10 @@ MODULES = (semaphore, semaphore_base, acquisition, blocking_waiter, held_permits
 FILES = {module.__file__ for module in MODULES}
 
 
+# At the entry of a function no line of it has run, and a line that calls nothing has no place for a handler.
+FIRST_LINES = 4
+
+
 class Interrupted(BaseException):
     """Not even an `Exception`, as `KeyboardInterrupt` and `gevent.Timeout`."""
 
@@ -185,17 +189,17 @@ def test_a_release_leaves_nothing_or_can_be_repeated(store: MemoryStore) -> None
 
 
 def test_a_block_that_is_left_leaves_nothing(store: MemoryStore) -> None:
-    """As ``with`` cannot leave it twice, only what is before the release stays with the caller."""
+    """As ``with`` cannot leave it twice, nothing stays with the caller once the first line has run."""
     api, permits = Semaphore("api", 1, store=store), list[Permit]()
     permits.append(api.__enter__())
     entered = 0
     for step in strikes(lambda: api.__exit__(None, None, None)):
-        if with_blocks._entered.get():
+        if held_permits_in(store)._held:
             entered += 1
             api.__exit__(None, None, None)
         soon_leaves_nothing(store, step)
         permits.append(api.__enter__())
-    assert entered < step / 2, "most of it had begun"
+    assert entered <= FIRST_LINES, entered
     held_permits_in(store)._releaser.close(SOON)
 
 

@@ -12,7 +12,7 @@ from weakref import ref
 
 import pytest
 
-from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.connection_limit import ConnectionLimit
@@ -168,17 +168,58 @@ def test_a_crowd_waits_for_postgresql(
         [[count]] = server.run(sessions)
         return int(count)
 
-    before, most = so_many(), 0
+    before, most, usual = so_many(), 0, link.MAX_SESSIONS - 1  # one is for renewals
     with server.client() as client, ThreadPoolExecutor(1) as pool:
         with client.transaction():
             client.execute("SELECT celery_semaphore.v1_lock(ARRAY['api'])")
             answers = pool.submit(crowd, store)
-            wait_until(lambda: so_many() >= before + link.MAX_SESSIONS, 10)
+            wait_until(lambda: so_many() >= before + usual, 10)
             most = so_many()
         assert all(isinstance(answer, Permit) for answer in answers.result(20))
-    assert most == before + link.MAX_SESSIONS
+    assert most == before + usual
     wait_until(lambda: so_many() <= before + link.KEPT, 10)
     store.close()
+
+
+def test_a_renewal_waits_for_no_other_call(server: RedisServer, open_at: OpenAt) -> None:
+    check_renewal(open_at(f"{server.url}?max_connections=3", timeout=1.0), 2)
+
+
+def test_a_renewal_waits_for_no_other_call_on_postgresql(embedded_postgres: PostgresServer) -> None:
+    store = store_from_url(embedded_postgres.url, StoreOptions(timeout=1.0))
+    check_renewal(store, link.MAX_SESSIONS - 1)
+    store.close()
+
+
+def check_renewal(store: Any, others: int) -> None:
+    """So many other calls fill their connections; a renewal gets the last one, and only a renewal."""
+    permit = store.acquire(claim(), "1")
+    let_go, begun = threading.Event(), threading.Barrier(others + 1)
+
+    def exchange(_: Any) -> None:
+        begun.wait(10)
+        let_go.wait(10)
+
+    with ThreadPoolExecutor(others) as pool:
+        calls = [pool.submit(store._link.ask, exchange) for _ in range(others)]
+        begun.wait(10)
+        try:
+            assert store.renew([permit]) == {"1": Renewal.OK}
+            with pytest.raises(StoreUnavailable, match="connections of this process were in use"):
+                store.acquire(claim(of="other"), "2")
+            assert store.renew([permit]) == {"1": Renewal.OK}
+        finally:
+            let_go.set()
+        for each in calls:
+            each.result(10)
+    assert isinstance(store.acquire(claim(of="other"), "2"), Permit)
+
+
+def test_a_single_connection_is_for_renewals_too(server: RedisServer, open_at: OpenAt) -> None:
+    store = open_at(f"{server.url}?max_connections=1")
+    permit = store.acquire(claim(), "1")
+    assert isinstance(permit, Permit)
+    assert store.renew([permit]) == {"1": Renewal.OK}
 
 
 ASK = """

@@ -38,6 +38,7 @@ class Autoscaler:
     most: int = 10  # workers
     growth: int = 10  # workers that one poll may add
     pause: float = 1.0  # seconds between two polls
+    awaits_ready: bool = False  # whether it polls only when each worker that it launched is ready
     workers: list[CeleryWorker] = field(default_factory=list)
     ending: list[CeleryWorker] = field(default_factory=list)
     starts: int = 0
@@ -74,6 +75,9 @@ class Autoscaler:
         while not self._over.wait(self.pause):
             with self.polling:
                 self.poll()
+            if self.awaits_ready:  # a machine may take longer to start one than the pause
+                for worker in self.workers:
+                    worker.wait_ready()
 
     def poll(self) -> None:
         status, body = get(self.port, f"/scale?queue={self.queue}")

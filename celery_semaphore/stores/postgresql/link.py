@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors
 
 from ...errors import StoreUnavailable
-from ..connection_limit import ConnectionLimit
+from ..connection_limit import ConnectionLimits
 from .connection import Connection, Parameter, Row, translated
 
 T = TypeVar("T")
@@ -48,47 +48,52 @@ class Link:
 
     def _begin(self) -> None:
         self._idle: list[Connection] = []
-        self._connection_limit = ConnectionLimit(MAX_SESSIONS, self.timeout)
+        self._limits = ConnectionLimits(MAX_SESSIONS, self.timeout)
         self._pid = (
             os.getpid()
         )  # last: another thread of a forked child must not take what the parent had
 
-    def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
+    def call(
+        self, function: str, parameters: Sequence[Parameter], *, renews: bool = False
+    ) -> list[Row]:
         def exchange(connection: Connection) -> list[Row]:
             if self._isolated:
                 return connection.isolated(function, parameters)
             return connection.call(function, parameters)
 
         try:
-            return self.ask(exchange)
+            return self.ask(exchange, renews=renews)
         except StoreUnavailable as error:
             if getattr(error.__cause__, "sqlstate", None) != _NEEDS_READ_COMMITTED:
                 raise
         self._isolated = True  # from now on: the default of this role or database is another level
-        return self.ask(exchange)
+        return self.ask(exchange, renews=renews)
 
-    def ask(self, exchange: Callable[[Connection], T]) -> T:
-        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent."""
+    def ask(self, exchange: Callable[[Connection], T], *, renews: bool = False) -> T:
+        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent.
+
+        One that ``renews`` waits for no other call, though all connections that these may use are in use.
+        """
         with translated():
             try:
-                return self._ask(exchange)
+                return self._ask(exchange, renews=renews)
             except _MOVED:
                 pass
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None:  # the server answered with an error
                     raise
             self.close()  # the others are connected to the same lost server
-            return self._ask(exchange)
+            return self._ask(exchange, renews=renews)
 
     def connect(self, *, timeout: float | None = None) -> Connection:
         """Open a connection, which the caller closes; ``timeout`` is for each answer, in seconds."""
         return Connection(self._parameters, timeout or self.timeout)
 
-    def _ask(self, exchange: Callable[[Connection], T]) -> T:
+    def _ask(self, exchange: Callable[[Connection], T], *, renews: bool) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._inherited = self._idle
             self._begin()
-        with self._connection_limit.place():
+        with self._limits.place(renews=renews):
             connection = self._taken()
             try:
                 answer = exchange(connection)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .schema import SchemaName
 
 BATCH = 100  # resources or permits in one call; more would delay others
+RENEW = "renew"
 SHORTEST_MS = 20  # to wait for a lock of another call
 
 
@@ -106,4 +107,5 @@ class Runner:
         return self.lock_timeout if given is None else given
 
     def call(self, operation: str, *parameters: Parameter) -> list[Row]:
-        return self._link.call(self._place.function(operation), parameters)
+        function = self._place.function(operation)
+        return self._link.call(function, parameters, renews=operation == RENEW)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 
-from ..connection_limit import ConnectionLimit
+from ..connection_limit import ConnectionLimits
 from .connection import new_connection
 from .errors import is_transient, translated
 
@@ -41,7 +41,7 @@ class Link:
     def _begin(self) -> None:
         self._idle: list[Any] = []
         self._timeout = self._pool.connection_kwargs.get("socket_timeout") or POOL_TIMEOUT_S
-        self._connection_limit = ConnectionLimit(self._pool.max_connections, self._timeout)
+        self._limits = ConnectionLimits(self._pool.max_connections, self._timeout)
         self._pid = (
             os.getpid()
         )  # last: another thread of a forked child must not take what the parent had
@@ -51,15 +51,18 @@ class Link:
         """Whether another server may take the place of the one that answers now."""
         return self._finder.seeks
 
-    def ask(self, exchange: Callable[[Any], T]) -> T:
-        """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent."""
+    def ask(self, exchange: Callable[[Any], T], *, renews: bool = False) -> T:
+        """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent.
+
+        One that ``renews`` waits for no other call, though all connections that these may use are in use.
+        """
         try:
-            return self._ask(exchange)
+            return self._ask(exchange, renews=renews)
         except redis.RedisError as error:
             with translated():
-                return self._repeat(exchange, error)
+                return self._repeat(exchange, error, renews=renews)
 
-    def _repeat(self, exchange: Callable[[Any], T], error: redis.RedisError) -> T:
+    def _repeat(self, exchange: Callable[[Any], T], error: redis.RedisError, *, renews: bool) -> T:
         """Repeat once, or until the server is found, within one more timeout."""
         deadline = time.monotonic() + self._timeout
         for repeats in range(MOST_REPEATS):
@@ -70,18 +73,20 @@ class Link:
             if (left := deadline - time.monotonic()) <= 0:
                 break
             try:
-                return self._ask(exchange, left if self._finder.seeks else None)
+                return self._ask(exchange, left if self._finder.seeks else None, renews=renews)
             except redis.RedisError as later:
                 error = later
         self._finder.explain(error)
         raise error
 
-    def _ask(self, exchange: Callable[[Any], T], timeout: float | None = None) -> T:
+    def _ask(
+        self, exchange: Callable[[Any], T], timeout: float | None = None, *, renews: bool
+    ) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._pool.reset()
             self._begin()
         self._finder.look()
-        with self._connection_limit.place():
+        with self._limits.place(renews=renews):
             idle = self._idle
             connection = self._taken(idle, timeout)
             try:

@@ -22,7 +22,7 @@ from .conftest import StartExporter
 
 LIMIT = 5  # of the task `call`
 SECONDS = 0.2
-SLOW_S = 3.0  # between polls: longer than a worker's start and its first attempts
+SLOW_S = 3.0  # from when the workers are ready to the next poll: longer than their first attempts
 MOST = 4  # workers of two processes for five permits, and one more
 WAYS = ["park", pytest.param("requeue", marks=pytest.mark.variants)]
 
@@ -80,7 +80,7 @@ def rabbit_cluster(
 def check_waiting_tasks(cluster: Cluster, tasks: int) -> None:
     """Tasks that no worker has tried are ready, so one poll may add one worker, and no more."""
     cluster.send(tasks, "call", SECONDS)
-    with cluster.scaled(growth=1, pause=SLOW_S) as scaler:
+    with cluster.scaled(growth=1, pause=SLOW_S, awaits_ready=True) as scaler:
         wait_until(lambda: cluster.done() == tasks, 90, "all have run")
         counts = [count for at, _, count in scaler.history]
         assert max(counts) <= MOST, counts
