@@ -38,7 +38,9 @@ demo: $(READY) ## real workers keep a real service under its limit, and lose one
 example: $(READY) ## a Django shop with web, worker and beat; its semaphores in the admin
 	$(BIN)/python -m example_project.run $(ARGS)
 
+# One process compiles the tests, else each of the others would, in a fresh clone.
 test: $(READY) ## the tests, on this machine's python3 and the newest Celery
+	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq >/dev/null || true
 	$(BIN)/python -m pytest -m "not soak and not release and not variants" -n $(JOBS) --dist worksteal $(ARGS)
 
 # In an environment of its own: it brings another botocore. Without it the tests on DynamoDB and SQS are skipped.

@@ -10,6 +10,7 @@ from celery_semaphore.core.permit import Claim, Permit
 from tests.support.calling import SOON
 from tests.support.cluster import ClusterServer
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from .caller import Caller
 from .conftest import OpenStore, StartCaller
@@ -31,7 +32,7 @@ def test_each_node_leads_to_the_owner(cluster: ClusterServer, start_caller: Star
         assert caller.ask("available", at="api") == 9 - n
 
 
-@pytest.mark.parametrize("how", ["fails over", "dies"])
+@pytest.mark.parametrize("how", ["dies", *also("fails over")])
 def test_another_node_takes_over(
     cluster: ClusterServer, caller: Caller, open_store: OpenStore, how: str
 ) -> None:

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.support.variants import also
+
 from .machine import machine_on
 from .trio import Trio
 
@@ -25,9 +27,9 @@ SHRINKING_S = 600  # a failure takes this long at most until its shortest progra
 
 @pytest.mark.slow
 @pytest.mark.timeout(SHRINKING_S)
-@pytest.mark.parametrize("programs", [25, pytest.param(100, marks=pytest.mark.variants)])
+@pytest.mark.parametrize("programs", [15, *also(100)])
 def test_the_same_answers(programs: int, trio: Trio) -> None:
-    """1,000 or 4,000 steps, the same each time."""
+    """600 or 4,000 steps, the same each time."""
     some = settings(EVERY, max_examples=programs, derandomize=True)
     run_state_machine_as_test(machine_on(trio), settings=some)
 

@@ -14,14 +14,15 @@ import pytest
 from celery_semaphore.ops.watch import fitting
 from tests.conftest import StartServer
 from tests.support.process import ROOT, wait_until
+from tests.support.variants import also
 from tests.worker.conftest import Site
 
 from .conftest import Command
 
 
-@pytest.mark.parametrize("words", [("list", "one"), ("show", "one", "--timeout", "0")])
+@pytest.mark.parametrize("words", [["list", "one"], *also(["show", "one", "--timeout", "0"])])
 def test_it_prints_again_also_after_an_outage(
-    site: Site, start_valkey: StartServer, tmp_path: Path, words: tuple[str, ...]
+    site: Site, start_valkey: StartServer, tmp_path: Path, words: list[str]
 ) -> None:
     server = start_valkey()
     env = os.environ | {"PYTHONPATH": str(ROOT)} | site.env() | {"STORE": server.url}

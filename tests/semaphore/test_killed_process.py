@@ -16,6 +16,7 @@ from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import thread
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 CLAIMS = (Claim("api", None, 1),)
 CALLS = 20
@@ -37,7 +38,7 @@ def wait_in_threads(url: str) -> None:
         each.join()
 
 
-@pytest.mark.parametrize("server", ["valkey", "redis", "postgres"])
+@pytest.mark.parametrize("server", ["valkey", "postgres", *also("redis")])
 def test_one_grant_idles_and_no_more(server: str, request: pytest.FixtureRequest) -> None:
     url = request.getfixturevalue(server).url
     store, ended, holders = store_at(url), dict[str, float](), set[str]()

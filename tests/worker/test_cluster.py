@@ -10,6 +10,7 @@ import pytest
 from celery_semaphore.core.permit import Claim
 from tests.support.cluster import ClusterServer
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from .conftest import Site, valkey_only
 
@@ -41,7 +42,7 @@ def check_replaced(
     site.wait_all_back(API, site.lease + 5)
 
 
-@pytest.mark.parametrize("how", ["requeue", "park"])
+@pytest.mark.parametrize("how", ["park", *also("requeue")])
 def test_a_failover(site: Site, cluster: ClusterServer, how: str) -> None:
     check_replaced(site, cluster, how, ClusterServer.fail_over)
 

@@ -18,6 +18,7 @@ from tests.conftest import StartServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import RedisServer
+from tests.support.variants import also
 
 from .conftest import Site
 
@@ -76,7 +77,9 @@ FORGETTING: dict[str, Fault] = {
 }
 
 
-@pytest.mark.parametrize("how", FORGETTING)
+@pytest.mark.parametrize(
+    "how", ["restarted with its data", "restarted without its data", *also("flushed")]
+)
 def test_the_store_forgets(own_store: Site, store_server: RedisServer, how: str) -> None:
     results = begin(own_store, 50, 0.4)
     FORGETTING[how](store_server)

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from .conftest import Site
 
 ZERO = "the task's own limit is 0 now"
 
 
-@pytest.mark.parametrize("how", ["park", "requeue"])
+@pytest.mark.parametrize("how", ["park", *also("requeue")])
 def test_its_callable_is_asked_again(site: Site, tmp_path: Path, how: str) -> None:
     night = tmp_path / "night"
     worker = site.start(

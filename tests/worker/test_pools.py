@@ -9,6 +9,7 @@ import pytest
 
 from celery_semaphore.core.permit import Claim
 from tests.support.process import ROOT, Process, wait_until
+from tests.support.variants import also
 
 from .conftest import Site
 
@@ -54,8 +55,10 @@ def test_autoscale_and_max_tasks_per_child(site: Site) -> None:
     site.wait_all_back(API, 10)
 
 
-@pytest.mark.parametrize("how", ["warm", "cold"])
-@pytest.mark.parametrize("name", ["early", "late"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("early", "cold"), ("late", "warm"), *also(("early", "warm"), ("late", "cold"))],
+)
 def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
     site.lease = 60.0
     worker = site.start(concurrency=2)
@@ -75,9 +78,8 @@ def test_shutdown_gives_permits_back(site: Site, how: str, name: str) -> None:
     ("name", "keep"),
     [
         ("hold", True),
-        ("late", True),
         ("late", False),
-        pytest.param("hold", False, marks=pytest.mark.variants),
+        *also(("late", True), ("hold", False)),
     ],
 )
 def test_warm_shutdown_keeps_who_waits(site: Site, name: str, *, keep: bool) -> None:
@@ -104,6 +106,7 @@ def test_eager(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 import threading, time
 from tests.worker.app import app, counter, hold, call, failing, limited_add
 from celery_semaphore import SemaphoreTimeout, SemaphoreSaturated
+from tests.support.variants import also
 app.conf.semaphore_eager_timeout = 3
 assert limited_add.apply((1, 2)).get() == 3
 threads = [threading.Thread(target=call.apply, args=((0.5, "eager"),)) for _ in range(12)]

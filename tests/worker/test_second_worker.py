@@ -22,6 +22,7 @@ from celery_semaphore.core.store import Store
 from celery_semaphore.settings import Settings
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 ONE = Claim("one", None, 1)
 
@@ -48,7 +49,7 @@ def logging_as_it_is() -> Iterator[None]:
     setup_logging.disconnect(nothing)
 
 
-@pytest.fixture(params=["the same app", "another app"])
+@pytest.fixture(params=["another app", *also("the same app")])
 def workers(
     valkey: ValkeyServer, request: pytest.FixtureRequest, logging_as_it_is: None
 ) -> Iterator[Iterator[Any]]:

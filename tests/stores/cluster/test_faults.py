@@ -10,12 +10,15 @@ from tests.support.cluster import ClusterServer
 from tests.support.cluster_faults import FAULTS, GRACE, LEASE, SLACK_S, watched
 from tests.support.counter import Counter, CounterServer
 from tests.support.forgetful import all_come_back
+from tests.support.variants import also
 
 pytestmark = pytest.mark.race
+OFTEN = ["kill -9", "FAILOVER", "SETSLOT"]
+SELDOM = [name for name in FAULTS if name not in OFTEN]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", [*OFTEN, *also(*SELDOM)])
 def test_no_living_holder_is_lost_and_none_is_above_the_limit(
     name: str,
     cluster: ClusterServer,

@@ -11,6 +11,7 @@ from tests.conformance.suite import UsedClock
 from tests.stores.conftest import claim
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from .conftest import OpenAt
 
@@ -127,7 +128,7 @@ def test_what_idled_is_looked_at_when_its_next_lease_ends(
     assert server.run(held) == [(0,)]
 
 
-@pytest.mark.parametrize("wanted", [claim(), claim() + claim(of="disk")])
+@pytest.mark.parametrize("wanted", [claim() + claim(of="disk"), *also(claim())])
 def test_the_released_are_forgotten_where_nobody_reaps(
     server: PostgresServer, open_at: OpenAt, wanted: list[Claim]
 ) -> None:

@@ -20,6 +20,7 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
 from ..brokers import BOTH
@@ -136,7 +137,7 @@ def test_two_hundred_wait_for_a_minute(broker: Site, rabbitmq_server: Rabbit) ->
     done(results, 120)
 
 
-@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet", "solo"])
+@pytest.mark.parametrize("pool", ["threads", "gevent", *also("eventlet", "solo")])
 def test_in_other_pools(broker: Site, pool: str) -> None:
     store = broker.store()
     assert isinstance(store.acquire([ONE], "outside"), Permit)
@@ -280,7 +281,7 @@ ENDS: dict[str, tuple[list[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("how", ["TERM", "QUIT", *also("TERM, then QUIT", "soft")])
 def test_a_shutdown_gives_all_of_them_back(broker: Site, how: str) -> None:
     """Another worker gets them, and each runs once."""
     signals, conf = ENDS[how]
@@ -339,7 +340,7 @@ def kept_behind_another(site: Site, count: int) -> tuple[Any, CeleryWorker, list
     return store, worker, results
 
 
-@pytest.mark.parametrize("how", ["warm", "cold"])
+@pytest.mark.parametrize("how", ["warm", *also("cold")])
 @MANY_ARE_KEPT
 def test_the_first_in_line_is_delivered_first(
     site: Site, valkey: ValkeyServer, how: str, count: int, seconds: float

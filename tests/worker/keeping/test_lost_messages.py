@@ -18,6 +18,7 @@ from tests.support.counter import Counter, CounterServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
 from ..conftest import Site, elsewhere, site_on
@@ -64,8 +65,9 @@ def away(broker: ValkeyServer, worker: CeleryWorker, *, keep_data: bool = True) 
     broker.start()
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    ("times", "pool"), [(1, "threads"), (2, "prefork"), *also((1, "prefork"), (2, "threads"))]
+)
 def test_what_was_kept_goes_on(
     durable_site: Site, broker: ValkeyServer, pool: str, times: int
 ) -> None:
@@ -91,8 +93,14 @@ def test_what_was_kept_goes_on(
         wait_until(lambda: client.hlen("unacked") == 0, 10, "all are acknowledged")
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
-@pytest.mark.parametrize("name", ["call", "call_late"])
+@pytest.mark.parametrize(
+    ("name", "pool"),
+    [
+        ("call", "prefork"),
+        ("call_late", "threads"),
+        *also(("call", "threads"), ("call_late", "prefork")),
+    ],
+)
 def test_what_was_prefetched_goes_on(
     durable_site: Site, broker: ValkeyServer, pool: str, name: str
 ) -> None:

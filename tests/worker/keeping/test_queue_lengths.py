@@ -15,6 +15,7 @@ from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.keeping.prefetch import Prefetch, length_warnings, lengths_of
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
+from tests.support.variants import also
 
 from ..conftest import Site
 from ..messages.test_parking import ONE
@@ -31,7 +32,7 @@ def app_with(arguments: dict[str, Any], broker: str = "amqp://") -> Celery:
     return app
 
 
-@pytest.mark.parametrize("how", ["warm", "cold"])
+@pytest.mark.parametrize("how", ["warm", *also("cold")])
 @pytest.mark.rabbitmq
 def test_a_shutdown_drops_none_that_the_worker_had_accepted(
     rabbit_site: Site, rabbitmq_server: Rabbit, how: str

@@ -16,7 +16,7 @@ from celery_semaphore.worker.keeping.kept_messages import KeptMessages
 from celery_semaphore.worker.keeping.prefetch import Prefetch
 from celery_semaphore.worker.keeping.surplus import BEGINS_S, CROWDED_S, LEAST_WAITS, PAUSE_S
 
-from ..brokers import BOTH
+from ..brokers import EITHER
 from ..conftest import Site
 from ..messages.test_parking import deliveries, done, ran_once
 from ..requests import kept_for
@@ -35,7 +35,7 @@ def broker(request: pytest.FixtureRequest) -> Site:
     return site
 
 
-@pytest.mark.parametrize("broker", BOTH, indirect=True)
+@pytest.mark.parametrize("broker", EITHER, indirect=True)
 @pytest.mark.parametrize(
     "beside",
     [True, pytest.param(False, marks=pytest.mark.variants)],

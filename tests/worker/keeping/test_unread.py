@@ -22,6 +22,7 @@ from celery_semaphore.worker.keeping.redis_redelivery import LATE_S, give_back_u
 from celery_semaphore.worker.main_process.bootstep import _close_lost
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
 from ..conftest import Site
@@ -63,7 +64,7 @@ def test_of_a_worker_that_shuts_down_warm(site: Site, queue: str) -> None:
     assert worker.running()
 
 
-@pytest.mark.parametrize("conf", [{}, SOFT], ids=["cold", "soft"])
+@pytest.mark.parametrize("conf", [{}, *also(SOFT)], ids=["cold", "soft"])
 @pytest.mark.parametrize("queue", QUEUES)
 def test_of_a_worker_that_shuts_down_cold(site: Site, conf: dict[str, Any], queue: str) -> None:
     worker = started(site, **conf)
@@ -73,7 +74,7 @@ def test_of_a_worker_that_shuts_down_cold(site: Site, conf: dict[str, Any], queu
     next_reads(site, worker, queue)
 
 
-@pytest.mark.parametrize("queue", QUEUES)
+@pytest.mark.parametrize("queue", ["celery.granted", *also("celery")])
 def test_of_an_idle_worker_that_shuts_down(site: Site, queue: str) -> None:
     worker = started(site)
     end(worker, signal.SIGTERM, STOPPING)

@@ -20,6 +20,7 @@ from celery_semaphore import LimitedTask
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
 from ..brokers import EITHER
@@ -146,7 +147,7 @@ loses_events = pytest.mark.skipif(
 THREADS = pytest.param("threads", marks=loses_events)
 
 
-@pytest.mark.parametrize("pool", ["prefork", THREADS, "gevent", "eventlet", "solo"])
+@pytest.mark.parametrize("pool", ["prefork", THREADS, "gevent", *also("eventlet", "solo")])
 def test_each_run_is_started_before_it_ends(site: Site, monitor: Monitor, pool: str) -> None:
     start(site, monitor, pool=pool, concurrency=6)
     results = [site.send(("call", "call_late")[n % 2], 0.02) for n in range(20)]

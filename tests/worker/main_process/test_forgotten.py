@@ -17,6 +17,7 @@ from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
 from ..conftest import Site
@@ -86,7 +87,7 @@ def test_its_process_cannot_give_the_permit_back(
 
 
 @at_its_end
-@pytest.mark.parametrize("how", ["requeue", "park"])
+@pytest.mark.parametrize("how", ["park", *also("requeue")])
 def test_it_is_refused_while_its_worker_ends(site: Site, how: str) -> None:
     """Its message was not acknowledged, and goes back to the broker."""
     conf = {"semaphore_on_saturated": how}
@@ -107,7 +108,7 @@ def test_it_is_refused_while_its_worker_ends(site: Site, how: str) -> None:
 
 
 @at_its_end
-@pytest.mark.parametrize("name", ["early", "late"])
+@pytest.mark.parametrize("name", ["late", *also("early")])
 def test_it_runs_while_its_worker_ends(site: Site, name: str) -> None:
     """It was not acknowledged and runs again, as every task of Celery's; but never beside itself."""
     worker = site.start(concurrency=1, env=FORGETFUL)

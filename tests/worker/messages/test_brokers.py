@@ -17,6 +17,7 @@ from tests.support.process import free_port, wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 from ..brokers import BOTH
 from ..conftest import Site
@@ -200,7 +201,7 @@ def test_a_shutdown_puts_each_message_back_into_its_own_queue(
     assert {name: counts[name] for name in queues} == dict.fromkeys(queues, 1)
 
 
-@pytest.mark.parametrize("how", ["warm", "cold"])
+@pytest.mark.parametrize("how", ["cold", *also("warm")])
 @pytest.mark.parametrize("broker", BOTH)
 def test_a_shutdown_with_a_message_in_hand(
     broker: str, how: str, start_proxy: Callable[[int], Proxy], request: pytest.FixtureRequest

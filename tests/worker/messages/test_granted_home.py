@@ -23,7 +23,7 @@ from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
-from ..brokers import BOTH
+from ..brokers import EITHER
 from ..conftest import Site, queued
 from ..requests import limited, request_of
 from .test_brokers import at_port
@@ -46,7 +46,7 @@ def parked_and_granted(site: Site, name: str, how: str, **options: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize("broker", BOTH)
+@pytest.mark.parametrize("broker", EITHER)
 @pytest.mark.parametrize(("name", "how"), [("late", "requeue"), ("late_lost", "kill")])
 def test_goes_home(
     broker: str, name: str, how: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -12,6 +12,7 @@ from celery.result import AsyncResult
 
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 from ..conftest import Site
 from ..test_windows import fault
@@ -99,7 +100,7 @@ def test_child_dies_while_it_hands_on(site: Site, tmp_path: Path, name: str, whe
     site.wait_all_back(ONE, 15)
 
 
-@pytest.mark.parametrize("name", ACKS)
+@pytest.mark.parametrize("name", ["late", *also("early")])
 def test_a_worker_dies_with_all_its_processes(site: Site, valkey: ValkeyServer, name: str) -> None:
     """While permits are out to what it parked; the rest waits for the next worker."""
     worker = site.start(concurrency=4, conf=PARK)

@@ -14,6 +14,7 @@ from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 from ..brokers import EITHER
 from ..conftest import Site
@@ -64,8 +65,9 @@ def refused_as_running(site: Site, result: AsyncResult) -> int:
 @pytest.mark.skipif(
     kombu.VERSION < (5, 6), reason="this kombu looks for them each ten seconds, whatever is set"
 )
-@ways
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("workers", "how"), [(1, PARK), (2, REQUEUE), *also((1, REQUEUE), (2, PARK))]
+)
 def test_a_late_task_that_outlives_the_visibility_timeout_ends(
     site: Site, valkey: ValkeyServer, how: dict[str, Any], workers: int
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kombu import Exchange, Queue
 
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from ..conftest import Site
 
@@ -30,7 +31,7 @@ def quorum_site(rabbit_site: Site) -> Site:
 
 @pytest.mark.rabbitmq
 @pytest.mark.parametrize(
-    ("name", "conf"), [("call", QUORUM), ("call_late", QUORUM), ("call", DIRECT)]
+    ("name", "conf"), [("call", QUORUM), ("call_late", QUORUM), *also(("call", DIRECT))]
 )
 def test_quorum_queues(rabbit_site: Site, name: str, conf: dict[str, str]) -> None:
     rabbit_site.client.conf.update(conf)

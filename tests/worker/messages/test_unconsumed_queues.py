@@ -154,7 +154,7 @@ def test_a_worker_that_only_requeues_takes_what_others_parked(
 GRANTED = "celery.granted"
 
 
-@pytest.mark.parametrize("broker", BOTH)
+@pytest.mark.parametrize("broker", EITHER)
 def test_a_granted_queue_without_a_consumer_is_emptied(
     broker: str, request: pytest.FixtureRequest
 ) -> None:

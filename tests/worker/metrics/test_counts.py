@@ -11,6 +11,7 @@ from celery.result import AsyncResult
 from celery_semaphore.core.permit import Claim
 from tests.support.process import free_port, wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 from ..conftest import Site, valkey_only
 from .conftest import StartWatched
@@ -23,7 +24,7 @@ def done(*results: AsyncResult) -> None:
     wait_until(lambda: all(result.ready() for result in results), 30, "all are done")
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo", "gevent", "eventlet"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", *also("solo", "eventlet")])
 def test_permits(site: Site, watched: StartWatched, pool: str) -> None:
     here = watched(pool=pool, concurrency=1 if pool == "solo" else 2)
     assert here.get("acquired_total", semaphore="api", task="call") == 0, "it begins at zero"

@@ -27,6 +27,7 @@ from tests.conftest import StartServer
 from tests.metrics.scraped import Scraped, text_from
 from tests.support.process import free_port, listening, wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 from ..conftest import Site
 from .conftest import StartWatched
@@ -59,7 +60,7 @@ def test_a_port_that_is_taken_costs_the_metrics_and_no_task(
     done(site.send("call", 0.01))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGQUIT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, *also(signal.SIGQUIT)])
 def test_a_worker_that_ends_frees_its_port(
     site: Site, watched: StartWatched, how: signal.Signals
 ) -> None:
