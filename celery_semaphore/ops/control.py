@@ -25,7 +25,8 @@ def ask_workers(app: Any, task_ids: Collection[str], timeout: float) -> Replies:
     tasks: dict[str, list[TaskAt]] = {}
     for worker, known in answers:
         for task_id, (state, info) in known.items() if "error" not in known else ():
-            tasks.setdefault(task_id, []).append(TaskAt(info["name"], worker, state == "active"))
+            at = TaskAt(info["name"], worker, state == "active", state == "reserved")
+            tasks.setdefault(task_id, []).append(at)
     return Replies(tasks)
 
 

@@ -19,7 +19,8 @@ UNKNOWN = (
     " a stored result, was never sent, or has another id."
 )
 WHOLE_ID = "Give the id whole: this is not a full UUID, as Celery gives to tasks."
-IS_RECEIVED = "stands in no line: it waits for a process, for its countdown or eta, or for its worker to ask again."
+IS_RECEIVED = "stands in no line: it waits for its countdown, eta or rate limit, or for its worker to ask again."
+BUSY = "It waits for a process there, and stands in no line yet; `celery -A … inspect active -d {}` names what runs."
 
 
 def reasons(view: TaskView) -> list[str]:
@@ -145,6 +146,11 @@ def _received(view: TaskView) -> Iterator[str]:
     yield f"{_task(view)} was received by {_by(view.worker)}, and {IS_RECEIVED}"
 
 
+def _prefetched(view: TaskView) -> Iterator[str]:
+    yield f"{_task(view)} was prefetched by {_by(view.worker)}."
+    yield BUSY.format(_by(view.worker))
+
+
 def _ended(view: TaskView) -> Iterator[str]:
     yield f"{_task(view)} has ended: its result is {view.result}."
 
@@ -158,6 +164,7 @@ def _unknown(view: TaskView) -> Iterator[str]:
 
 _BY_STATE = {
     TaskState.RUNS: _runs,
+    TaskState.PREFETCHED: _prefetched,
     TaskState.RECEIVED: _received,
     TaskState.ENDED: _ended,
     TaskState.UNKNOWN: _unknown,

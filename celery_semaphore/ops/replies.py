@@ -17,6 +17,7 @@ class TaskAt:
     name: str
     worker: str
     active: bool  # True if it runs there; False if the worker only keeps it, as while it waits
+    reserved: bool = False  # True if it is the next for a process of the pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def recovers(seconds: float) -> str:
 def keys(views: Sequence[KeyView], most: int, *, draws: bool = False) -> str:
     text = table(*rows_of_keys(views[:most]))
     shown = drawing.drawn(text, views[:most]) if draws else text
-    return shown + _more(len(views) - most, "keys")
+    return shown + _more(len(views) - most, "keys: --key KEY shows one, --json all")
 
 
 def rows_of_keys(views: Sequence[KeyView]) -> tuple[Sequence[str], list[Sequence[str]]]:

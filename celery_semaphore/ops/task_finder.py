@@ -45,8 +45,9 @@ class TaskFinder:
         permits = tuple(named_permit(each, heard) for each in self._permits(task_id, wanted))
         if permits or heard.workers_of(task_id, active=True):
             return replace(seen, state=TaskState.RUNS, permits=permits)
-        if task_id in heard.tasks:
-            return replace(seen, state=TaskState.RECEIVED)
+        if received := heard.tasks.get(task_id):
+            is_next = any(at.reserved for at in received)
+            return replace(seen, state=TaskState.PREFETCHED if is_next else TaskState.RECEIVED)
         result = self.result(task_id)
         return replace(seen, state=TaskState.ENDED, result=result) if result else seen
 

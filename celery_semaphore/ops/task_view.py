@@ -16,6 +16,7 @@ class TaskState(StrEnum):
     GRANTED = "granted"  # it waited, and a permit is kept for it
     RETURNS = "returns"  # its wait is over, and its message goes back to its queue without a permit
     RUNS = "runs"  # it holds a permit, or a worker says that it runs
+    PREFETCHED = "prefetched"  # a worker has its message, and none of its processes is free
     RECEIVED = "received"  # a worker has its message, and it has not asked for a permit yet
     ENDED = "ended"  # by its result
     UNKNOWN = "unknown"

@@ -12,6 +12,7 @@ import pytest
 
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.ops.reasons import IS_RECEIVED
 from tests.support.process import free_port, wait_until
 from tests.support.variants import also
 from tests.worker.conftest import Site
@@ -391,6 +392,21 @@ def test_a_task_says_why_it_waits(site: Site, semaphore: Command, conf: dict[str
     waiting.get(timeout=20)
     found = wait_until(lambda: seen(waiting.id, "ended"), 60, "its result is ready")
     assert found["result"] == "SUCCESS"
+
+
+def test_a_prefetched_task_says_which_worker_is_busy(site: Site, semaphore: Command) -> None:
+    worker = site.start(concurrency=1)
+    (running,) = site.occupy()
+    waiting = site.send("hold", 0.0)
+    later = site.send("free", countdown=60)
+    wait_until(lambda: worker.log().count("received") == 3, 20, "it has them all")
+    busy = f"{waiting.id} (hold) was prefetched by {worker.hostname}."
+    wait_until(lambda: busy in semaphore("why", waiting.id).out, 60, "the worker answers")
+    received = f"{later.id} (free) was received by {worker.hostname}, and {IS_RECEIVED}"
+    wait_until(lambda: received in semaphore("why", later.id).out, 60, "the worker answers")
+    site.let_go()
+    for each in (running, waiting):
+        each.get(timeout=20)
 
 
 @pytest.mark.parametrize("conf", [{}, PARK])

@@ -11,7 +11,7 @@ from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError
 from celery_semaphore.ops.inspector import Inspector
-from celery_semaphore.ops.reasons import IS_RECEIVED, UNKNOWN, WHOLE_ID, reasons
+from celery_semaphore.ops.reasons import BUSY, IS_RECEIVED, UNKNOWN, WHOLE_ID, reasons
 from celery_semaphore.ops.replies import NOT_ASKED, Replies, TaskAt
 from celery_semaphore.ops.tables import IN_TRANSIT
 from celery_semaphore.ops.task_view import TaskState
@@ -257,6 +257,16 @@ def test_a_received_task(store: MemoryStore) -> None:
     view = Inspector(store, ask=workers, result=lambda _: "FAILURE").why("t")
     assert view.state is TaskState.RECEIVED
     assert reasons(view) == [f"t (shop.call) was received by celery@one, and {IS_RECEIVED}"]
+
+
+def test_a_prefetched_task(store: MemoryStore) -> None:
+    workers = Workers(t=TaskAt("shop.call", "celery@one", active=False, reserved=True))
+    view = Inspector(store, ask=workers).why("t")
+    assert view.state is TaskState.PREFETCHED
+    assert reasons(view) == [
+        "t (shop.call) was prefetched by celery@one.",
+        BUSY.format("celery@one"),
+    ]
 
 
 def test_an_ended_and_an_unknown_task(store: MemoryStore) -> None:
