@@ -118,6 +118,9 @@ class AsyncSemaphore(SemaphoreBase):
             raise
 
     async def _released(self, permit: Permit, queued: asyncio.Future[None] | None) -> None:
+        if is_closed() and not is_in_event_loop():  # the coroutine can await nothing
+            self._release_later(permit)
+            return
         check_loop()
         if queued is None:  # it was called where no loop runs
             queued = self._queued(permit)

@@ -53,7 +53,7 @@ class Recorder:
         self.sent: list[list[str]] = []
         self._answers = list(answers)
 
-    def ask(self, exchange: Callable[[Any], Any], *, renews: bool = False) -> Any:  # noqa: ARG002 - it has no limit
+    def ask(self, exchange: Callable[[Any], Any]) -> Any:
         return exchange(self)
 
     def send_packed_command(self, chunks: Sequence[bytes]) -> None:

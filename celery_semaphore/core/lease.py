@@ -13,6 +13,7 @@ from .announcer import Announcer
 from .background_thread import BackgroundThread
 from .events import Loss, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
+from .renewing import renewing
 from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -113,8 +114,9 @@ class LeaseKeeper:
     def _beat(self) -> float:
         """Renew all permits; return the seconds until the next renewal."""
         try:
-            all_answered = self._renew()
-            self._do_the_rest()
+            with renewing():
+                all_answered = self._renew()
+                self._do_the_rest()
         except StoreUnavailable as error:
             self._warn(error)
             return self._soon()

@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from ..core.renewing import is_renewing
 from ..errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ class ConnectionLimit:
 
 
 class ConnectionLimits:
-    """Let a limited number of calls run at once, of which one can only be a renewal.
+    """Let a limited number of calls run at once, of which one can only be one that renews leases.
 
-    Behind the calls of many threads a renewal would be late, and its permit lost.
+    Behind the calls of many threads it would be late, and permits would be lost.
     """
 
     def __init__(self, most: int, timeout: float) -> None:
@@ -89,10 +90,15 @@ class ConnectionLimits:
         self._of_all = ConnectionLimit(most, timeout, most - kept)
         self._of_renewals = ConnectionLimit(most, timeout, kept) if kept else self._of_all
 
-    def place(self, *, renews: bool) -> Place:
+    def place(self) -> Place:
         """Return a free place; raise ``StoreUnavailable`` if there is none in time."""
-        if renews:
+        if is_renewing():
             with suppress(Empty):
                 return self._of_all.free.get_nowait()
             return self._of_renewals.place()
         return self._of_all.place()
+
+    def places(self) -> list[Place]:
+        """Return all places, or those that became free in time: see ``ConnectionLimit.places``."""
+        found = self._of_all.places()
+        return found if self._of_renewals is self._of_all else found + self._of_renewals.places()

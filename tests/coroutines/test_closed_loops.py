@@ -62,6 +62,22 @@ def test_nothing_is_left(
     soon_nothing_is_left(store)
 
 
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_release_in_a_finally_is_made(store: MemoryStore, kind: str) -> None:
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def body() -> None:
+        permit = await api.acquire()
+        try:
+            await asyncio.sleep(99)
+        finally:
+            await api.release(permit)
+
+    closed_with(body, kind, lambda: occupied(store))
+    gc.collect()
+    soon_nothing_is_left(store)
+
+
 @pytest.mark.filterwarnings("ignore:unclosed")
 @pytest.mark.parametrize("on_lost", [None, "cancel", print])
 def test_a_loop_that_is_dropped_without_a_close(store: MemoryStore, on_lost: Any) -> None:

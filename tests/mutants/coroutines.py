@@ -490,17 +490,9 @@ MUTANTS = [
     coroutines(
         "a renewal waits behind the calls of many threads",
         "it comes late once, and is repeated",
-        "stores/redis/runner",
-        "renews=script in RENEWALS",
-        "renews=False",
-        "tests/stores/test_connection_limit.py",
-    ),
-    coroutines(
-        "a renewal waits behind the calls of many threads, on PostgreSQL",
-        "it comes late once, and is repeated",
-        "stores/postgresql/runner",
-        "renews=operation == RENEW",
-        "renews=False",
+        "core/lease",
+        "            with renewing():",
+        "            if True:",
         "tests/stores/test_connection_limit.py",
     ),
     coroutines(

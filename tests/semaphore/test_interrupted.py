@@ -203,6 +203,28 @@ def test_a_block_that_is_left_leaves_nothing(store: MemoryStore) -> None:
     held_permits_in(store)._releaser.close(SOON)
 
 
+def test_blocks_within_each_other_leave_nothing(store: MemoryStore) -> None:
+    """The outer one is left by what the signal raised, though it came at the end of the inner one."""
+    api, stayed = Semaphore("api", 2, store=store), 0
+
+    def both() -> None:
+        with api, api:
+            pass
+
+    for _ in strikes(both):
+        try:
+            wait_until(lambda: leaves_nothing(store), 0.2)
+        except TimeoutError:
+            stayed += 1
+            for each in api.holders():
+                held_permits_in(store).take(each.holder)
+                store.release(each.holder, [ONE])
+        with_blocks._entered.set(())
+        api._blocks._entered.clear()
+    assert stayed <= 2 * FIRST_LINES
+    held_permits_in(store)._releaser.close(SOON)
+
+
 @pytest.mark.parametrize("form", ["with", "permit"])
 def test_a_block_that_is_left_with_two_signals(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch, form: str

@@ -12,10 +12,12 @@ from weakref import ref
 
 import pytest
 
+from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.renewing import renewing
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
-from celery_semaphore.stores.connection_limit import ConnectionLimit
+from celery_semaphore.stores.connection_limit import ConnectionLimit, ConnectionLimits
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.postgresql import link
 from celery_semaphore.stores.redis.url import MAX_CONNECTIONS
@@ -181,19 +183,29 @@ def test_a_crowd_waits_for_postgresql(
     store.close()
 
 
-def test_a_renewal_waits_for_no_other_call(server: RedisServer, open_at: OpenAt) -> None:
-    check_renewal(open_at(f"{server.url}?max_connections=3", timeout=1.0), 2)
+def test_what_renews_all_leases_waits_for_no_other_call(
+    server: RedisServer, open_at: OpenAt
+) -> None:
+    check_renewal(open_at(f"{server.url}?max_connections=3", timeout=0.5), 2)
 
 
-def test_a_renewal_waits_for_no_other_call_on_postgresql(embedded_postgres: PostgresServer) -> None:
-    store = store_from_url(embedded_postgres.url, StoreOptions(timeout=1.0))
+def test_what_renews_all_leases_waits_for_no_other_call_on_postgresql(
+    embedded_postgres: PostgresServer,
+) -> None:
+    store = store_from_url(embedded_postgres.url, StoreOptions(timeout=0.5))
     check_renewal(store, link.MAX_SESSIONS - 1)
     store.close()
 
 
 def check_renewal(store: Any, others: int) -> None:
-    """So many other calls fill their connections; a renewal gets the last one, and only a renewal."""
+    """So many other calls fill their connections; the last one is for the keeper of leases, and what it does besides.
+
+    Not for what extends a single permit: many threads may do so at once.
+    """
     permit = store.acquire(claim(), "1")
+    said, now = list[object](), time.monotonic()
+    keeper = LeaseKeeper(store, said.append, store.reap, clock=lambda: now)  # type: ignore[arg-type]
+    keeper.add(permit)
     let_go, begun = threading.Event(), threading.Barrier(others + 1)
 
     def exchange(_: Any) -> None:
@@ -204,26 +216,43 @@ def check_renewal(store: Any, others: int) -> None:
         calls = [pool.submit(store._link.ask, exchange) for _ in range(others)]
         begun.wait(10)
         try:
-            assert store.renew([permit]) == {"1": Renewal.OK}
-            with pytest.raises(StoreUnavailable, match="connections of this process were in use"):
-                store.acquire(claim(of="other"), "2")
-            assert store.renew([permit]) == {"1": Renewal.OK}
+            for call in (lambda: store.renew([permit]), lambda: store.acquire(claim(), "2")):
+                with pytest.raises(StoreUnavailable, match="connections of this process were in"):
+                    call()
+            now += store.lease / 2
+            keeper.tick()
+            assert keeper._kept["1"].confirmed == now
+            assert not keeper._warned, "it reaped, too"
         finally:
             let_go.set()
         for each in calls:
             each.result(10)
-    assert isinstance(store.acquire(claim(of="other"), "2"), Permit)
+    assert store.renew([permit]) == {"1": Renewal.OK}
+    assert not said
 
 
 def test_a_single_connection_is_for_renewals_too(server: RedisServer, open_at: OpenAt) -> None:
     store = open_at(f"{server.url}?max_connections=1")
     permit = store.acquire(claim(), "1")
     assert isinstance(permit, Permit)
-    assert store.renew([permit]) == {"1": Renewal.OK}
+    with renewing():
+        assert store.renew([permit]) == {"1": Renewal.OK}
+
+
+def test_a_fork_may_have_all_places() -> None:
+    """Also that for renewals."""
+    places = ConnectionLimits(3, 0.1)
+    held = places.places()
+    assert len(held) == 3
+    with renewing(), pytest.raises(StoreUnavailable):
+        places.place()
+    held.clear()
+    with renewing(), places.place(), places.place(), places.place():
+        pass
 
 
 ASK = """
-from celery_semaphore.stores.connection_limit import ConnectionLimit
+from celery_semaphore.stores.connection_limit import ConnectionLimit, ConnectionLimits
 places = ConnectionLimit(2, 10.0)
 def ask():
     with places.place():

@@ -53,47 +53,42 @@ class Link:
             os.getpid()
         )  # last: another thread of a forked child must not take what the parent had
 
-    def call(
-        self, function: str, parameters: Sequence[Parameter], *, renews: bool = False
-    ) -> list[Row]:
+    def call(self, function: str, parameters: Sequence[Parameter]) -> list[Row]:
         def exchange(connection: Connection) -> list[Row]:
             if self._isolated:
                 return connection.isolated(function, parameters)
             return connection.call(function, parameters)
 
         try:
-            return self.ask(exchange, renews=renews)
+            return self.ask(exchange)
         except StoreUnavailable as error:
             if getattr(error.__cause__, "sqlstate", None) != _NEEDS_READ_COMMITTED:
                 raise
         self._isolated = True  # from now on: the default of this role or database is another level
-        return self.ask(exchange, renews=renews)
+        return self.ask(exchange)
 
-    def ask(self, exchange: Callable[[Connection], T], *, renews: bool = False) -> T:
-        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent.
-
-        One that ``renews`` waits for no other call, though all connections that these may use are in use.
-        """
+    def ask(self, exchange: Callable[[Connection], T]) -> T:
+        """Run the exchange; if the connection fails, repeat it once over a new one: all calls are idempotent."""
         with translated():
             try:
-                return self._ask(exchange, renews=renews)
+                return self._ask(exchange)
             except _MOVED:
                 pass
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None:  # the server answered with an error
                     raise
             self.close()  # the others are connected to the same lost server
-            return self._ask(exchange, renews=renews)
+            return self._ask(exchange)
 
     def connect(self, *, timeout: float | None = None) -> Connection:
         """Open a connection, which the caller closes; ``timeout`` is for each answer, in seconds."""
         return Connection(self._parameters, timeout or self.timeout)
 
-    def _ask(self, exchange: Callable[[Connection], T], *, renews: bool) -> T:
+    def _ask(self, exchange: Callable[[Connection], T]) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._inherited = self._idle
             self._begin()
-        with self._limits.place(renews=renews):
+        with self._limits.place():
             connection = self._taken()
             try:
                 answer = exchange(connection)

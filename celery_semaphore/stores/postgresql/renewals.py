@@ -11,7 +11,7 @@ from ...core.permit import Renewal, Renewals
 from .answers import texts
 from .connection import passed_over_if_busy
 from .questions import renewed
-from .runner import BATCH, RENEW, SHORTEST_MS
+from .runner import BATCH, SHORTEST_MS
 
 if TYPE_CHECKING:
     from ...core.permit import Permit
@@ -36,7 +36,7 @@ class Renewer:
     def _renew_batch(self, permits: list[Permit], lock_timeout: int | None = None) -> Renewals:
         """Renew them in one call; without ``lock_timeout`` those that another call has locked get no answer."""
         asked = json.dumps([renewed(each) for each in permits]), lock_timeout is not None
-        ((epoch, became),) = self._runner.run(RENEW, *asked, lock_timeout=lock_timeout)
+        ((epoch, became),) = self._runner.run("renew", *asked, lock_timeout=lock_timeout)
         self._runner.epoch = int(epoch)
         answered = zip(permits, texts(became), strict=True)
         return {each.holder: Renewal(word) for each, word in answered if word != BUSY}

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from .schema import SchemaName
 
 BATCH = 100  # resources or permits in one call; more would delay others
-RENEW = "renew"
 SHORTEST_MS = 20  # to wait for a lock of another call
 
 
@@ -107,5 +106,4 @@ class Runner:
         return self.lock_timeout if given is None else given
 
     def call(self, operation: str, *parameters: Parameter) -> list[Row]:
-        function = self._place.function(operation)
-        return self._link.call(function, parameters, renews=operation == RENEW)
+        return self._link.call(self._place.function(operation), parameters)

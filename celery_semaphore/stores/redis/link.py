@@ -51,18 +51,15 @@ class Link:
         """Whether another server may take the place of the one that answers now."""
         return self._finder.seeks
 
-    def ask(self, exchange: Callable[[Any], T], *, renews: bool = False) -> T:
-        """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent.
-
-        One that ``renews`` waits for no other call, though all connections that these may use are in use.
-        """
+    def ask(self, exchange: Callable[[Any], T]) -> T:
+        """Run the exchange; if the connection fails, repeat it over a new one: all calls are idempotent."""
         try:
-            return self._ask(exchange, renews=renews)
+            return self._ask(exchange)
         except redis.RedisError as error:
             with translated():
-                return self._repeat(exchange, error, renews=renews)
+                return self._repeat(exchange, error)
 
-    def _repeat(self, exchange: Callable[[Any], T], error: redis.RedisError, *, renews: bool) -> T:
+    def _repeat(self, exchange: Callable[[Any], T], error: redis.RedisError) -> T:
         """Repeat once, or until the server is found, within one more timeout."""
         deadline = time.monotonic() + self._timeout
         for repeats in range(MOST_REPEATS):
@@ -73,20 +70,18 @@ class Link:
             if (left := deadline - time.monotonic()) <= 0:
                 break
             try:
-                return self._ask(exchange, left if self._finder.seeks else None, renews=renews)
+                return self._ask(exchange, left if self._finder.seeks else None)
             except redis.RedisError as later:
                 error = later
         self._finder.explain(error)
         raise error
 
-    def _ask(
-        self, exchange: Callable[[Any], T], timeout: float | None = None, *, renews: bool
-    ) -> T:
+    def _ask(self, exchange: Callable[[Any], T], timeout: float | None = None) -> T:
         if self._pid != os.getpid():  # a forked child would read its parent's answers
             self._pool.reset()
             self._begin()
         self._finder.look()
-        with self._limits.place(renews=renews):
+        with self._limits.place():
             idle = self._idle
             connection = self._taken(idle, timeout)
             try:

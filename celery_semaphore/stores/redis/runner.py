@@ -16,7 +16,7 @@ from .connection import Word, exchanged, pack, run_id_of
 from .errors import durations_in, is_final, is_transient, said
 from .keys import Keys
 from .link import Link
-from .scripts import PARTS, RENEWALS, Script
+from .scripts import PARTS, Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +138,7 @@ class Runner:
             found = self._exchanged(connection, mixed)
             return [_read(answer, lenient=lenient) for answer in found]
 
-        answers = self._link.ask(exchange, renews=script in RENEWALS)
+        answers = self._link.ask(exchange)
         for answer in answers:
             if answer is not None:
                 self.epoch = answer[0]

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from ..connection_limit import ConnectionLimit
+from ..connection_limit import ConnectionLimits
 from ..non_reentrant_lock import NonReentrantLock
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Link:
 
     def _begin(self) -> None:
         self._idle: list[Any] = []
-        self._limit = ConnectionLimit(MAX_CONNECTIONS, self.timeout)
+        self._limits = ConnectionLimits(MAX_CONNECTIONS, self.timeout)
         self._lock = NonReentrantLock(self.timeout)
         self._pid = os.getpid()  # last: another thread must not take what the parent had
 
@@ -58,7 +58,7 @@ class Link:
     def connection(self) -> Iterator[Any]:
         """Lend a connection; errors of the driver are raised as errors of the store."""
         self._forget_parent()
-        with self._limit.place():
+        with self._limits.place():
             try:
                 connection = self._idle.pop() if self._idle else self._connect()
             except IndexError:  # another thread was faster
@@ -102,7 +102,7 @@ class Link:
     def close(self) -> None:
         """Close the idle connections, at no moment at which this process forks."""
         self._forget_parent()
-        with self._limit.place():
+        with self._limits.place():
             self._close_idle()
 
     def _close_idle(self) -> None:
@@ -112,7 +112,7 @@ class Link:
     def hold(self) -> None:
         """Wait until no call is under way, keep new ones waiting, and close all connections."""
         self._forget_parent()
-        self._held += self._limit.places()
+        self._held += self._limits.places()
         self._close_idle()
 
     def let_go(self) -> None:

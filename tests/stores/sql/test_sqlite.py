@@ -295,7 +295,7 @@ class TestProcesses:
             with store._link.connection():
                 begun.set()
                 with suppress(TimeoutError):
-                    wait_until(lambda: not store._link._limit.free.qsize(), 10, "it forks")
+                    wait_until(lambda: not store._link._limits._of_all.free.qsize(), 10, "it forks")
                     forking.set()
 
         with closing(sqlite_store(path, timeout=20)) as store:
