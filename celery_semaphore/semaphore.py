@@ -197,9 +197,8 @@ class Semaphore(SemaphoreBase):
             permit = self._left(sys._getframe(1))  # noqa: SLF001 - the caller's
             if permit is not None:
                 is_held = held_permits_in(self._store).has(permit)
-                self._blocks.leave(
-                    permit
-                )  # first: an entry that stays would be left in place of an outer block
+                # First: an entry that stays would be left in place of an outer block.
+                self._blocks.leave(permit)
                 self.release(permit)
         except SemaphoreError:
             raise

@@ -14,7 +14,7 @@ from .background_thread import BackgroundThread
 from .outage import GIVEN_UP, outage_of
 from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
-from .store import CALLED, HandedOn, Release, Store
+from .store import CALLED, RELEASED, HandedOn, Release, Store
 from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
@@ -144,12 +144,21 @@ class Releaser:
                 each.then()
 
     def _next(self) -> list[_Release]:
-        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled."""
+        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled.
+
+        Of a resource for whose record calls wait, such as a row, one release at a time would be too slow: the calls of
+        other threads come in between, and if they are cancelled, too, each of them leaves one more release.
+        """
         some = [self._releases.popleft()]
-        most = CALLED if self._store.calls_at_once == 1 and some[0].message_id is None else 1
-        while self._releases and self._releases[0].message_id is None and len(some) < most:
+        most = CALLED if self._store.calls_at_once == 1 else RELEASED
+        while self._releases and len(some) < most and self._goes_with(some[0], self._releases[0]):
             some.append(self._releases.popleft())
         return some
+
+    def _goes_with(self, one: _Release, other: _Release) -> bool:
+        if one.message_id is not None or other.message_id is not None:
+            return False
+        return self._store.calls_at_once == 1 or one.claims == other.claims
 
     def _release(self, some: list[_Release]) -> None:
         over = some  # also after an error that is not repeated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.store import Acquire
-from ..errors import SemaphoreError
+from ..errors import SemaphoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 def one_by_one(
     store: Store, calls: Sequence[Acquire | Release]
 ) -> list[Answer | HandedOn | SemaphoreError]:
-    """Return the answer or the error of each call."""
-    return [made(store, call) for call in calls]
+    """Return the answer or the error of each call; if the store does not answer one, that is the answer of the rest."""
+    answers: list[Answer | HandedOn | SemaphoreError] = []
+    for call in calls:
+        answers.append(made(store, call))
+        if isinstance(answers[-1], StoreUnavailable):
+            break
+    return answers + answers[-1:] * (len(calls) - len(answers))
 
 
 def made(store: Store, call: Acquire | Release) -> Answer | HandedOn | SemaphoreError:

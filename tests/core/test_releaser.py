@@ -107,7 +107,7 @@ def test_what_waits_for_a_release_follows_its_success() -> None:
     seen: list[list[tuple[str | Ticket, list[str]]]] = []
     releaser = Releaser(store)  # type: ignore[arg-type]
     releaser.release("a", [ONE])
-    releaser.release("b", [ONE])
+    releaser.release("b", [Claim("other", None, 1)])  # not together with the other
     releaser.after("a", lambda: seen.append(list(store.released)))
     releaser.start()
     wait_until(lambda: len(store.released) == 2, 10, "both are released")
@@ -292,6 +292,30 @@ def test_many_are_released_together() -> None:
     releaser.close(5)
     assert [holder for holder, _ in store.released] == [place(n) for n in range(250)]
     assert together == [100, 20, 100, 29]
+
+
+def test_those_of_the_same_claims_are_released_together_where_calls_wait_for_each_other() -> None:
+    """But not too many: the calls of other threads wait meanwhile."""
+    store, together = FailingStore(), list[list[str | Ticket]]()
+    call_all = store.call_all
+
+    def noted(calls: Any) -> Any:
+        together.append([call.holder for call in calls])
+        return call_all(calls)
+
+    store.call_all = noted  # type: ignore[method-assign]
+    other, message = Claim("other", None, 1), MessageId("m:0:0")
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    for n in range(25):
+        releaser.release(place(n), [ONE])
+    releaser.release("a", [other])
+    releaser.release("b", [other])
+    releaser.release("c", [other], message)
+    releaser.start()
+    wait_until(lambda: len(store.released) == 28, 10, "all are released")
+    releaser.close(5)
+    assert [len(some) for some in together] == [20, 5, 2]
+    assert together[2] == ["a", "b"]
 
 
 @pytest.mark.usefixtures("quick")

@@ -17,6 +17,7 @@ import anyio
 import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore, SemaphoreTimeout
+from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import loop_calls_of
 from celery_semaphore.core.permit import Claim, Permit
 from tests.conftest import StartServer
@@ -103,6 +104,33 @@ def test_none_is_cancelled(open_store: OpenStore, counter: Counter, run: Run[Any
     soon_nothing_is_left(store)
     stats = counter.stats("api")
     assert (stats["completed"], stats["max_inside"]) == (BODIES, LIMIT)
+
+
+def test_a_crowd_that_gives_up_again_and_again(embedded_postgres: PostgresServer) -> None:
+    """Each leaves a place in line. One release at a time would be slower than the acquires, and nothing would run."""
+    api = AsyncSemaphore("api", LIMIT, url=embedded_postgres.url)
+    entered = 0
+
+    async def body(end: float) -> None:
+        nonlocal entered
+        while time.monotonic() < end:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    permit = await api.acquire()
+                entered += 1
+                await asyncio.sleep(0.01)
+                await api.release(permit)
+
+    async def crowd() -> int:
+        end = time.monotonic() + 5
+        await asyncio.gather(*[body(end) for _ in range(30)])
+        releaser = held_permits_in(api._store)._releaser
+        return len(releaser._releases) + len(releaser._jobs)
+
+    left = asyncio.run(crowd())
+    assert left < 100
+    assert entered > 2 * LIMIT, "those that gave up do not keep all permits"
+    Semaphore("api", LIMIT, url=embedded_postgres.url).acquire(timeout=5)
 
 
 def of_valkey(server: ValkeyServer) -> int:

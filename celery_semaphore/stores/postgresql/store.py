@@ -21,7 +21,8 @@ from ...core.permit import (
     Wait,
 )
 from ...core.session import SessionReply, Standing
-from ...core.store import HandedOn
+from ...core.store import HandedOn, Release
+from ...errors import SemaphoreError, StoreUnavailable
 from ..decisions import ENDLESS, check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (
@@ -63,10 +64,9 @@ if TYPE_CHECKING:
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
     from ...core.session import HeldWait
-    from ...core.store import Acquire, Outgoing, Release
+    from ...core.store import Acquire, Outgoing
     from ...core.task_wait import TaskWait
     from ...core.ticket import Ticket
-    from ...errors import SemaphoreError
 
 SEEN = 20  # snapshots in one call: it counts their lines within one timeout
 TAKEN = 500  # messages of one resource in one call
@@ -169,7 +169,25 @@ class PostgresStore(BringsDurations):
     def call_all(
         self, calls: Sequence[Acquire | Release]
     ) -> list[Answer | HandedOn | SemaphoreError]:
-        return one_by_one(self, calls)
+        holders = [call.holder for call in calls if isinstance(call, Release)]
+        claims = calls[0].claims if calls else ()
+        if len(holders) < max(2, len(calls)) or any(call.claims != claims for call in calls):
+            return one_by_one(self, calls)
+        try:
+            return [*self._released(holders, claims)]
+        except StoreUnavailable as error:
+            return [error] * len(calls)
+        except SemaphoreError:  # perhaps of one of them
+            return one_by_one(self, calls)
+
+    def _released(
+        self, holders: Sequence[str | Ticket], claims: Sequence[Claim]
+    ) -> Iterator[HandedOn]:
+        """Release these in one transaction, which locks their resources once."""
+        resources = [claim.resource for claim in resource_claims(claims)]
+        names = [stored(name_of(holder)) for holder in holders]
+        for row in self._runner.run("release_each", names, resources):
+            yield self._runner.handed_on(resources, [row])
 
     def reap(self, limit: int = 100) -> Outgoing:
         ((names,),) = self._runner.run("overdue", limit, self._process.name)

@@ -142,6 +142,26 @@ class SeveralCalls(Suite):
             assert said[0] == said[1]
             clock.advance(1.0)
 
+    @pytest.mark.parametrize("seed", range(3))
+    def test_releases_of_the_same_claims_do_what_each_does_by_itself(
+        self, store: Store, seed: int
+    ) -> None:
+        """Of holders, of waits by their tickets, and of waits by their holders."""
+        numbers, said = random.Random(seed).sample(range(8), 6), []
+        for of, make in (("x", together), ("y", by_themselves)):
+            one, names = claim(3, of=of), [f"{of}{n}" for n in range(8)]
+            refusals = [store.acquire(one, name, calls()) for name in names]
+            tickets = [each.ticket for each in refusals if isinstance(each, Refusal)]
+            some: list[Call] = [
+                Release(tickets[n - 3] or "" if n % 2 and n > 2 else names[n], one) for n in numbers
+            ]
+            handed = make(store, some)
+            seen = store.snapshot(of)
+            granted = [sorted(name[1:] for name in each.granted) for each in handed]  # type: ignore[attr-defined]
+            said.append((granted, sorted(each.holder[1:] for each in seen.holders), seen.waiting))
+        assert said[0] == said[1]
+        assert any(said[0][0]), "some waits were granted a permit"
+
     def test_the_error_of_one_is_its_own(self, store: Store) -> None:
         too_long = "x" * (LONGEST_NAME + 1)
         ticket = refused(store, claim(0), "w", Wait(Kind.BLOCK, session=S)).ticket

@@ -12,7 +12,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core import releaser as releaser_module
-from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
@@ -236,11 +236,11 @@ def test_comes_after_a_release_that_fails_at_first(
         return release(holder, *args)
 
     monkeypatch.setattr(store, "release", at_last)
-    monkeypatch.setattr(store, "calls_at_once", 2)  # so that it makes each release by itself
+    monkeypatch.setattr(store, "calls_at_once", 2)  # so that it makes each release by itself,
     monkeypatch.setattr(releaser_module, "RETRY_PAUSE_S", 0.05)
     request = died()
     for other in ("a", "b"):
-        broker.releaser.release(other, [ONE])
+        broker.releaser.release(other, [Claim(other, None, 1)])  # as it is of another resource
     request._ended(reported=reported)
     broker.releaser.start()
     wait_until(lambda: (None, 0.0) in broker.did, 10, "it goes home")

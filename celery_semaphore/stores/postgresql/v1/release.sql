@@ -46,6 +46,19 @@ BEGIN
         _call, _holder, _task, _message, _remember, _resources);
 END $$;
 
+-- Release several permits, or end several waits, of the same resources.
+CREATE FUNCTION celery_semaphore.v1_release_each(
+    _call celery_semaphore.v1_call, _holders text[], _resources text[]
+) RETURNS SETOF celery_semaphore.v1_handed
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    one text;
+BEGIN
+    FOREACH one IN ARRAY _holders LOOP
+        RETURN NEXT celery_semaphore.v1_release(_call, one, '', NULL, 0, _resources);
+    END LOOP;
+END $$;
+
 CREATE FUNCTION celery_semaphore.v1_have_waits(_resources text[]) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT (SELECT true FROM celery_semaphore.waiter AS w WHERE w.resource = ANY (_resources) LIMIT 1) IS NOT NULL
 $$;
