@@ -13,7 +13,7 @@ from .announcer import Announcer
 from .background_thread import BackgroundThread
 from .events import Loss, PermitLostEvent, PermitRestoredEvent
 from .permit import Permit, Renewal, Renewals
-from .renewing import renewing
+from .renewal import renewing
 from .store import Store
 
 logger = logging.getLogger(__name__)

@@ -146,8 +146,8 @@ class Releaser:
     def _next(self) -> list[_Release]:
         """Take the next release, or several that the store can make in one round trip: many calls may be cancelled.
 
-        Of a resource for whose record calls wait, such as a row, one release at a time would be too slow: the calls of
-        other threads come in between, and if they are cancelled, too, each of them leaves one more release.
+        Where calls wait for the record of a resource, such as a row, one release at a time would be too slow: the calls
+        of other threads come in between, and if they are cancelled, too, each of them leaves one more release.
         """
         some = [self._releases.popleft()]
         most = CALLED if self._store.calls_at_once == 1 else RELEASED

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from ..core.renewing import is_renewing
+from ..core.renewal import is_renewing
 from ..errors import StoreUnavailable
 
 if TYPE_CHECKING:

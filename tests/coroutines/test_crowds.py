@@ -109,11 +109,12 @@ def test_none_is_cancelled(open_store: OpenStore, counter: Counter, run: Run[Any
 def test_a_crowd_that_gives_up_again_and_again(embedded_postgres: PostgresServer) -> None:
     """Each leaves a place in line. One release at a time would be slower than the acquires, and nothing would run."""
     api = AsyncSemaphore("api", LIMIT, url=embedded_postgres.url)
-    entered = 0
+    begun = entered = 0
 
     async def body(end: float) -> None:
-        nonlocal entered
+        nonlocal begun, entered
         while time.monotonic() < end:
+            begun += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     permit = await api.acquire()
@@ -128,8 +129,8 @@ def test_a_crowd_that_gives_up_again_and_again(embedded_postgres: PostgresServer
         return len(releaser._releases) + len(releaser._jobs)
 
     left = asyncio.run(crowd())
-    assert left < 100
-    assert entered > 2 * LIMIT, "those that gave up do not keep all permits"
+    assert left < begun / 4
+    assert entered > LIMIT, "those that gave up do not keep all permits"
     Semaphore("api", LIMIT, url=embedded_postgres.url).acquire(timeout=5)
 
 

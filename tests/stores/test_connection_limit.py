@@ -14,7 +14,7 @@ import pytest
 
 from celery_semaphore.core.lease import LeaseKeeper
 from celery_semaphore.core.permit import Permit, Renewal
-from celery_semaphore.core.renewing import renewing
+from celery_semaphore.core.renewal import renewing
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.connection_limit import ConnectionLimit, ConnectionLimits

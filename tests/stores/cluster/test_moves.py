@@ -102,7 +102,7 @@ class TestMoves:
         assert store.snapshot("api").occupied == 0
 
     def test_threads_get_their_own_answers(self, cluster: ClusterServer, open_store: Open) -> None:
-        store = open_store(lease=60.0)  # nobody renews, and two failovers take their time
+        store = open_store(lease=60.0)  # there are no renewals, and two failovers take their time
         wrong: list[Any] = []
         ended = threading.Event()
         names = [f"of{n}" for n in range(6)]
