@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice, takewhile
 
 from ..errors import SemaphoreError, StoreUnavailable
 from .background_thread import BackgroundThread
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
 RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
+LOOKED_AT = 1000  # queued releases: a longer look would take longer than the call
 
 
 @dataclass(slots=True, eq=False)
@@ -149,16 +151,21 @@ class Releaser:
         Where calls wait for the record of a resource, such as a row, one release at a time would be too slow: the calls
         of other threads come in between, and if they are cancelled, too, each of them leaves one more release.
         """
-        some = [self._releases.popleft()]
-        most = CALLED if self._store.calls_at_once == 1 else RELEASED
-        while self._releases and len(some) < most and self._goes_with(some[0], self._releases[0]):
-            some.append(self._releases.popleft())
-        return some
-
-    def _goes_with(self, one: _Release, other: _Release) -> bool:
-        if one.message_id is not None or other.message_id is not None:
-            return False
-        return self._store.calls_at_once == 1 or one.claims == other.claims
+        first = self._releases[0]
+        if first.message_id is not None:
+            return [self._releases.popleft()]
+        if self._store.calls_at_once == 1:
+            some = takewhile(lambda each: each.message_id is None, self._releases)
+            found = list(islice(some, CALLED))
+        else:  # of many keys, those of one are rarely neighbours
+            near = islice(self._releases, LOOKED_AT)
+            alike = (
+                each for each in near if each.message_id is None and each.claims == first.claims
+            )
+            found = list(islice(alike, RELEASED))
+        for each in found:
+            self._releases.remove(each)
+        return found
 
     def _release(self, some: list[_Release]) -> None:
         over = some  # also after an error that is not repeated

@@ -318,6 +318,26 @@ def test_those_of_the_same_claims_are_released_together_where_calls_wait_for_eac
     assert together[2] == ["a", "b"]
 
 
+def test_those_of_many_keys_are_found_between_others() -> None:
+    """In their order for each key."""
+    store, together = FailingStore(), list[list[str | Ticket]]()
+    call_all = store.call_all
+
+    def noted(calls: Any) -> Any:
+        together.append([call.holder for call in calls])
+        return call_all(calls)
+
+    store.call_all = noted  # type: ignore[method-assign]
+    claims = [[Claim("export", str(key), 1)] for key in range(4)]
+    releaser = Releaser(store)  # type: ignore[arg-type]
+    for n in range(40):
+        releaser.release(place(n), claims[n % 4])
+    releaser.start()
+    wait_until(lambda: len(store.released) == 40, 10, "all are released")
+    releaser.close(5)
+    assert together == [[place(n) for n in range(key, 40, 4)] for key in range(4)]
+
+
 @pytest.mark.usefixtures("quick")
 def test_of_many_the_unanswered_are_repeated() -> None:
     """One that is wrong is told, and keeps no other."""
