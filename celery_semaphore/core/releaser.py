@@ -15,7 +15,7 @@ from .background_thread import BackgroundThread
 from .outage import GIVEN_UP, outage_of
 from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
-from .store import CALLED, RELEASED, HandedOn, Release, Store
+from .store import CALLED, HandedOn, Release, Store
 from .ticket import Ticket
 
 logger = logging.getLogger(__name__)
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
 RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
+RELEASED = (
+    20  # at once where calls wait for each other: other calls of these resources wait meanwhile
+)
 LOOKED_AT = 1000  # queued releases: a longer look would take longer than the call
 
 

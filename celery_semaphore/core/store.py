@@ -29,7 +29,6 @@ from .ticket import Ticket
 Outgoing = frozenset[str]
 TOTALLED = 500  # resources in one call of ``totals``
 CALLED = 100  # calls of ``call_all``: more would delay those that come next
-RELEASED = 20  # releases of the same claims in one ``call_all``, where other calls of these resources wait meanwhile
 # How long a worker counts as a consumer of a queue after it said so; workers say it every ten seconds or more often.
 CONSUMED_FOR_S = 30.0
 BROKER_FOR_S = 3600.0  # how long a broker counts as used after a worker named it

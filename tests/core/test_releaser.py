@@ -277,10 +277,8 @@ def test_a_release_that_always_fails_is_given_up_after_a_lease() -> None:
 
 
 def test_many_are_released_together() -> None:
-    store, together = FailingStore(), list[int]()
+    store = FailingStore()
     store.calls_at_once = 1
-    call_all = store.call_all
-    store.call_all = lambda calls: (together.append(len(calls)), call_all(calls))[1]  # type: ignore[method-assign,func-returns-value]
     releaser = Releaser(store)  # type: ignore[arg-type]
     message = MessageId("m:0:0")
     for n in range(250):
@@ -291,19 +289,12 @@ def test_many_are_released_together() -> None:
     assert followed.wait(10)
     releaser.close(5)
     assert [holder for holder, _ in store.released] == [place(n) for n in range(250)]
-    assert together == [100, 20, 100, 29]
+    assert [len(some) for some in store.together] == [100, 20, 100, 29]
 
 
 def test_those_of_the_same_claims_are_released_together_where_calls_wait_for_each_other() -> None:
     """But not too many: the calls of other threads wait meanwhile."""
-    store, together = FailingStore(), list[list[str | Ticket]]()
-    call_all = store.call_all
-
-    def noted(calls: Any) -> Any:
-        together.append([call.holder for call in calls])
-        return call_all(calls)
-
-    store.call_all = noted  # type: ignore[method-assign]
+    store = FailingStore()
     other, message = Claim("other", None, 1), MessageId("m:0:0")
     releaser = Releaser(store)  # type: ignore[arg-type]
     for n in range(25):
@@ -314,20 +305,13 @@ def test_those_of_the_same_claims_are_released_together_where_calls_wait_for_eac
     releaser.start()
     wait_until(lambda: len(store.released) == 28, 10, "all are released")
     releaser.close(5)
-    assert [len(some) for some in together] == [20, 5, 2]
-    assert together[2] == ["a", "b"]
+    assert [len(some) for some in store.together] == [20, 5, 2]
+    assert store.together[2] == ["a", "b"]
 
 
 def test_those_of_many_keys_are_found_between_others() -> None:
     """In their order for each key."""
-    store, together = FailingStore(), list[list[str | Ticket]]()
-    call_all = store.call_all
-
-    def noted(calls: Any) -> Any:
-        together.append([call.holder for call in calls])
-        return call_all(calls)
-
-    store.call_all = noted  # type: ignore[method-assign]
+    store = FailingStore()
     claims = [[Claim("export", str(key), 1)] for key in range(4)]
     releaser = Releaser(store)  # type: ignore[arg-type]
     for n in range(40):
@@ -335,7 +319,7 @@ def test_those_of_many_keys_are_found_between_others() -> None:
     releaser.start()
     wait_until(lambda: len(store.released) == 40, 10, "all are released")
     releaser.close(5)
-    assert together == [[place(n) for n in range(key, 40, 4)] for key in range(4)]
+    assert store.together == [[place(n) for n in range(key, 40, 4)] for key in range(4)]
 
 
 @pytest.mark.usefixtures("quick")

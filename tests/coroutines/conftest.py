@@ -10,6 +10,7 @@ from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON
 from tests.support.held_permits import forgotten_after
+from tests.support.variants import also
 
 from .loops import LOOPS, Run, run_in
 
@@ -51,7 +52,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("variants")
 
 
-SERVERS = ["valkey", pytest.param("redis", marks=pytest.mark.variants), "postgres"]
+SERVERS = ["valkey", *also("redis"), "postgres"]
 
 
 @pytest.fixture(params=SERVERS)

@@ -13,11 +13,10 @@ import pytest
 from starlette.background import BackgroundTask
 
 from celery_semaphore import AsyncSemaphore, PermitLost, Semaphore, SemaphoreError, SemaphoreTimeout
-from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, Failing, LostAnswers, occupied
+from tests.support.calling import SOON, Failing, LostAnswers, known, occupied
 
 from .loops import Run, run_in, soon_nothing_is_left, until
 
@@ -371,20 +370,16 @@ def test_one_line_with_threads_and_told_by_them(api: AsyncSemaphore, store: Memo
     store.ask = ask  # type: ignore[method-assign]
     here = Semaphore("api", 1, store=store, timeout=SOON)
 
-    def is_known() -> bool:
-        """Whether the call has read that it waits: the store knows it earlier."""
-        return bool(asker_of(store)._waiting)
-
     async def main() -> None:
         permit = here.acquire(timeout=0)
         task = asyncio.create_task(api.acquire())
-        await until(is_known)
+        await until(lambda: known(store))
         here.release(permit)
         async with asyncio.timeout(SOON / 4):
             got = await task
-        assert not asker_of(store)._waiting, "it is asked for no more"
+        assert not known(store), "it is asked for no more"
         thread = asyncio.create_task(asyncio.to_thread(here.acquire))
-        await until(is_known)
+        await until(lambda: known(store))
         await api.release(got)
         async with asyncio.timeout(SOON / 4):
             here.release(await thread)

@@ -14,7 +14,7 @@ from celery_semaphore import AsyncSemaphore, Semaphore
 from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.store import Store
-from tests.support.calling import SOON, thread
+from tests.support.calling import SOON, known, thread
 from tests.support.process import wait_until
 
 from .conftest import OpenStore
@@ -43,7 +43,7 @@ class Blocked:
 
         async def main() -> None:
             tasks = [asyncio.create_task(call()) for _ in range(self._waits)]
-            await until(lambda: len(asker_of(self._store)._waiting) == self._waits)
+            await until(lambda: known(self._store) == self._waits)
             self.blocked.set()
             self.runs.wait(3 * SOON)
             await asyncio.gather(*tasks)
@@ -124,7 +124,7 @@ def test_a_loop_that_runs_no_more(open_store: OpenStore, *, closed: bool) -> Non
     held, loop = here.acquire(), asyncio.new_event_loop()
     api = AsyncSemaphore("api", 1, store=store)
     tasks = [loop.create_task(api.acquire()) for _ in range(WAITS)]
-    loop.run_until_complete(until(lambda: len(asker_of(store)._waiting) == WAITS))
+    loop.run_until_complete(until(lambda: known(store) == WAITS))
     if closed:
         loop.close()
     with thread(lambda: here.release(held)):

@@ -26,6 +26,7 @@ from tests.support.counter import Counter
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 
 from .conftest import OpenStore
 from .loops import Run, run_in, soon_nothing_is_left, threads_of_ours, until
@@ -153,7 +154,7 @@ def of_postgres(server: PostgresServer) -> int:
     [
         ("valkey", of_valkey, 0.1, BODIES),
         ("postgres", of_postgres, 0.25, BODIES // 3),
-        pytest.param("postgres", of_postgres, 0.25, BODIES, marks=pytest.mark.variants),
+        *also(("postgres", of_postgres, 0.25, BODIES)),
     ],
 )
 def test_connections_that_are_killed(

@@ -12,12 +12,11 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore
 from celery_semaphore.core import acquisition, loop_calls
-from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, Asked, LostAnswers
+from tests.support.calling import SOON, Asked, LostAnswers, known
 from tests.support.process import wait_until
 
 from .loops import run_in, soon_nothing_is_left, until
@@ -310,9 +309,9 @@ def test_nothing_is_asked_for_who_was_cancelled(store: MemoryStore) -> None:
 
     async def main() -> None:
         task = asyncio.create_task(api.acquire())
-        await until(lambda: asker_of(store)._waiting)
+        await until(lambda: known(store))
         task.cancel()
         await asyncio.wait([task])
-        assert not asker_of(store)._waiting
+        assert not known(store)
 
     run_in("asyncio")(main())

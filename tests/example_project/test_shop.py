@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.support.process import ROOT, Process, wait_until
+from tests.support.variants import also
 
 ACQUIRED = 'celery_semaphore_acquired_total{semaphore="carrier"}'
 
@@ -48,7 +49,7 @@ class Visitor:
         return re.findall(r"<td>(waiting|running|done)</td>", self.get(self.shop))
 
 
-@pytest.fixture(params=["embedded", pytest.param("postgresql", marks=pytest.mark.variants)])
+@pytest.fixture(params=["embedded", *also("postgresql")])
 def visitor(request: pytest.FixtureRequest) -> Iterator[Visitor]:
     command = [sys.executable, "-m", "example_project.run", "--work", "0.3"]
     if request.param == "postgresql":  # rows and permits in one database

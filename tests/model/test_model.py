@@ -27,9 +27,9 @@ SHRINKING_S = 600  # a failure takes this long at most until its shortest progra
 
 @pytest.mark.slow
 @pytest.mark.timeout(SHRINKING_S)
-@pytest.mark.parametrize("programs", [15, *also(100)])
+@pytest.mark.parametrize("programs", [25, *also(100)])
 def test_the_same_answers(programs: int, trio: Trio) -> None:
-    """600 or 4,000 steps, the same each time."""
+    """1,000 or 4,000 steps, the same each time."""
     some = settings(EVERY, max_examples=programs, derandomize=True)
     run_state_machine_as_test(machine_on(trio), settings=some)
 

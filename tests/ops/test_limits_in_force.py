@@ -19,6 +19,7 @@ from celery_semaphore.ops.views import SemaphoreView
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
+from tests.support.variants import also
 
 OWN = {"api": 5, "export": 9}
 ELSEWHERE = {"api": 2, all_keys_of("export"): 3}
@@ -30,7 +31,7 @@ ELSEWHERE = {"api": 2, all_keys_of("export"): 3}
         "valkey",
         "postgres",
         "cluster",
-        pytest.param("redis", marks=pytest.mark.variants),
+        *also("redis"),
     ]
 )
 def any_store(request: pytest.FixtureRequest) -> Iterator[Store]:

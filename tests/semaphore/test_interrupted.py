@@ -18,11 +18,10 @@ from celery_semaphore import (
     with_blocks,
 )
 from celery_semaphore.core import acquisition, blocking_waiter, held_permits, lease
-from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, Asked, in_child
+from tests.support.calling import SOON, Asked, in_child, known
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
 
@@ -147,7 +146,7 @@ def test_an_acquire_that_times_out_leaves_no_place() -> None:
         return not stores[-1].snapshot("api").waiting
 
     for step in strikes(acquire):
-        assert not asker_of(stores[-1])._waiting, step
+        assert not known(stores[-1]), step
         try:
             wait_until(has_left, 0.5)
         except TimeoutError:

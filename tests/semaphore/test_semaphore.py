@@ -24,6 +24,7 @@ from tests.support.calling import (
     Asked,
     Inside,
     held_by,
+    known,
     occupied,
     refusal_of,
     thread,
@@ -299,9 +300,9 @@ class TestOrder:
         asked = Asked(store)
         with ExitStack() as threads, api:
             threads.enter_context(thread(lambda: api.release(api.acquire())))
-            wait_until(lambda: asker_of(store)._waiting)
+            wait_until(lambda: known(store))
         assert [wait.kind for wait in asked.waits if wait] == [Kind.BLOCK] * 3
-        assert not asker_of(store)._waiting
+        assert not known(store)
 
     def test_it_asks_three_times_per_lease(self) -> None:
         """So that its place is kept, and a message that was missed delays it by no more."""

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
-from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, LostAnswers, thread
+from tests.support.calling import SOON, LostAnswers, known, thread
 from tests.support.process import wait_until
 
 
@@ -27,11 +26,6 @@ def mute(store: MemoryStore) -> MemoryStore:
 
     store.ask = ask  # type: ignore[method-assign]
     return store
-
-
-def known(store: MemoryStore) -> int:
-    """How many calls have read that they wait: the store knows it earlier, and they are told by their tickets."""
-    return len(asker_of(store)._waiting)
 
 
 def test_a_release(mute: MemoryStore) -> None:

@@ -17,6 +17,7 @@ from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore, from_url, scripts
 from celery_semaphore.testing.clock import Clock
 from tests.support.servers import RedisServer
+from tests.support.variants import also
 
 from .life import LEASE, TAKE_UP, Side
 from .quiet_life import LASTING_KEYS, Shorts, Sides, never_short, side
@@ -25,13 +26,13 @@ OpenAt = Callable[..., RedisStore]
 PARK = Wait(Kind.PARK)
 
 
-@pytest.fixture(params=["valkey", pytest.param("redis", marks=pytest.mark.variants)])
+@pytest.fixture(params=["valkey", *also("redis")])
 def server(request: pytest.FixtureRequest) -> RedisServer:
     found: RedisServer = request.getfixturevalue(request.param)
     return found
 
 
-@pytest.fixture(params=["start_valkey", pytest.param("start_redis", marks=pytest.mark.variants)])
+@pytest.fixture(params=["start_valkey", *also("start_redis")])
 def start_server(request: pytest.FixtureRequest) -> Callable[..., RedisServer]:
     """Starts a server that may be killed."""
     found: Callable[..., RedisServer] = request.getfixturevalue(request.param)

@@ -25,6 +25,7 @@ from tests.support.greenlets import GreenletPool, greenlets
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import RedisServer
+from tests.support.variants import also
 
 from .conftest import OpenAt, claim, interrupted, one_after_the_other
 
@@ -153,9 +154,7 @@ def test_a_forked_child_has_places_of_its_own(server: RedisServer, open_at: Open
     assert store._link.ask(exchange) == 0
 
 
-@pytest.mark.parametrize(
-    "fixture", ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.variants)]
-)
+@pytest.mark.parametrize("fixture", ["embedded_postgres", *also("postgres")])
 def test_a_crowd_waits_for_postgresql(
     request: pytest.FixtureRequest, fixture: str, crowd: Callable[[Any], list[Any]]
 ) -> None:
@@ -252,7 +251,7 @@ def test_a_fork_may_have_all_places() -> None:
 
 
 ASK = """
-from celery_semaphore.stores.connection_limit import ConnectionLimit, ConnectionLimits
+from celery_semaphore.stores.connection_limit import ConnectionLimit
 places = ConnectionLimit(2, 10.0)
 def ask():
     with places.place():

@@ -10,6 +10,7 @@ import pytest
 from celery_semaphore.core.permit import Claim, Permit
 from tests.support.process import wait_until
 from tests.support.servers import RedisServer
+from tests.support.variants import also
 
 from .conftest import OpenAt
 
@@ -22,7 +23,7 @@ STAY = {b"{celery-semaphore}:epoch", b"{celery-semaphore}:processes"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", [20_000, pytest.param(100_000, marks=pytest.mark.variants)])
+@pytest.mark.parametrize("keys", [20_000, *also(100_000)])
 def test_many_keys_leave_nothing(
     start_valkey: Callable[..., RedisServer], open_at: OpenAt, keys: int
 ) -> None:

@@ -21,6 +21,7 @@ from tests.support.dynamodb import EmulatorServer
 from tests.support.mariadb import MariaServer
 from tests.support.process import wait_until
 from tests.support.sqlite import SCHEME, new_file, opened, sqlite_store
+from tests.support.variants import also
 
 from .conftest import claim
 
@@ -154,10 +155,7 @@ def mariadb(mariadb_server: MariaServer) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(url=where)
 
 
-OTHER_VERSIONS = [
-    pytest.param(each, marks=pytest.mark.variants)
-    for each in ("redis", "postgres", "sqlite", "mariadb", "dynamodb")
-]
+OTHER_VERSIONS = also("redis", "postgres", "sqlite", "mariadb", "dynamodb")
 
 
 @pytest.fixture

@@ -13,13 +13,14 @@ from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
 from tests.support.other_run import change_run
 from tests.support.servers import RedisServer
+from tests.support.variants import also
 
 from .conftest import OpenAt, claim, permit_of, refusal_of
 from .life import LEASE, TAKE_UP, Life
 from .quiet_life import QuietLife, Shorts, Sides
 
 
-@pytest.mark.parametrize("calls", [500, pytest.param(4_000, marks=pytest.mark.variants)])
+@pytest.mark.parametrize("calls", [500, *also(4_000)])
 @pytest.mark.parametrize(("kind", "least"), [(QuietLife, 0.3), (Life, 0.001)])
 def test_they_leave_the_same(
     server: RedisServer, sides: Sides, kind: type[Life], least: float, calls: int

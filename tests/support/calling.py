@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
+from celery_semaphore.core.store import Store
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 
@@ -30,6 +32,11 @@ def thread(target: Callable[[], object]) -> Iterator[threading.Thread]:
 
 def waiting(store: MemoryStore, resource: str = "api") -> int:
     return store.snapshot(resource).waiting
+
+
+def known(store: Store) -> int:
+    """How many calls of this process have read that they wait: the store knows it earlier."""
+    return len(asker_of(store)._waiting)
 
 
 def occupied(store: MemoryStore, resource: str = "api") -> int:

@@ -24,6 +24,7 @@ class FailingStore:
     def __init__(self) -> None:
         self.renewed: list[str] = []
         self.released: list[tuple[str | Ticket, list[str]]] = []
+        self.together: list[list[str | Ticket]] = []  # the holders of each ``call_all``
         self.failures = 0
         self.after_renew = lambda: None
 
@@ -42,6 +43,7 @@ class FailingStore:
         return HandedOn()
 
     def call_all(self, calls: Any) -> Sequence[HandedOn | SemaphoreError]:
+        self.together.append([call.holder for call in calls])
         return [self.release(call.holder, call.claims) for call in calls]
 
     def reap(self, limit: int = 100) -> frozenset[str]:

@@ -106,7 +106,6 @@ def test_eager(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 import threading, time
 from tests.worker.app import app, counter, hold, call, failing, limited_add
 from celery_semaphore import SemaphoreTimeout, SemaphoreSaturated
-from tests.support.variants import also
 app.conf.semaphore_eager_timeout = 3
 assert limited_add.apply((1, 2)).get() == 3
 threads = [threading.Thread(target=call.apply, args=((0.5, "eager"),)) for _ in range(12)]

@@ -169,12 +169,10 @@ class PostgresStore(BringsDurations):
     def call_all(
         self, calls: Sequence[Acquire | Release]
     ) -> list[Answer | HandedOn | SemaphoreError]:
-        holders = [call.holder for call in calls if isinstance(call, Release)]
-        claims = calls[0].claims if calls else ()
-        if len(holders) < max(2, len(calls)) or any(call.claims != claims for call in calls):
+        if not _are_alike(calls):
             return one_by_one(self, calls)
         try:
-            return [*self._released(holders, claims)]
+            return [*self._released([call.holder for call in calls], calls[0].claims)]
         except StoreUnavailable as error:
             return [error] * len(calls)
         except SemaphoreError:  # perhaps of one of them
@@ -336,3 +334,10 @@ class PostgresStore(BringsDurations):
 
     def close(self) -> None:
         self._link.close()
+
+
+def _are_alike(calls: Sequence[Acquire | Release]) -> bool:
+    """Return whether these are several releases of the same claims."""
+    return len(calls) > 1 and all(
+        isinstance(call, Release) and call.claims == calls[0].claims for call in calls
+    )

@@ -15,6 +15,7 @@ import pytest
 from celery_semaphore.ops.metrics.load import ready_in
 from tests.support.autoscaler import Autoscaler
 from tests.support.process import wait_until
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 from tests.worker.conftest import Site
 
@@ -24,7 +25,7 @@ LIMIT = 5  # of the task `call`
 SECONDS = 0.2
 SLOW_S = 3.0  # from when the workers are ready to the next poll: longer than their first attempts
 MOST = 4  # workers of two processes for five permits, and one more
-WAYS = ["park", pytest.param("requeue", marks=pytest.mark.variants)]
+WAYS = ["park", *also("requeue")]
 
 
 class Cluster:

@@ -10,13 +10,14 @@ import pytest
 
 from tests.support.dynamodb import EmulatorServer
 from tests.support.sqlite import new_file, sqlite_store
+from tests.support.variants import also
 
 from .between import Between, Held, KeptInDocuments
 
 OpenStore = Callable[[], KeptInDocuments]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("dynamodb", marks=pytest.mark.variants)])
+@pytest.fixture(params=["sqlite", *also("dynamodb")])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
     with ExitStack() as stack:
 

@@ -18,11 +18,12 @@ from tests.conftest import need
 from tests.stores.conftest import claim
 from tests.support.calling import Inside
 from tests.support.postgres import EmbeddedPostgresServer, PostgresServer
+from tests.support.variants import also
 
 OpenAt = Callable[..., PostgresStore]
 StartServer = Callable[..., PostgresServer]
 KINDS = {"embedded_postgres": EmbeddedPostgresServer, "postgres": PostgresServer}
-BOTH = ["embedded_postgres", pytest.param("postgres", marks=pytest.mark.variants)]
+BOTH = ["embedded_postgres", *also("postgres")]
 
 
 @pytest.fixture(params=BOTH)

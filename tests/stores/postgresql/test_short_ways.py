@@ -16,6 +16,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.testing.clock import Clock
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from ..conftest import refusal_of
 from ..life import API, DISK, LEASE, TAKE_UP, Life, Side, or_other_claims
@@ -141,7 +142,7 @@ def side(server: PostgresServer, open_at: OpenAt, clock: Clock, *, short: bool =
     )
 
 
-@pytest.mark.parametrize("calls", [1_000, pytest.param(2_500, marks=pytest.mark.variants)])
+@pytest.mark.parametrize("calls", [1_000, *also(2_500)])
 def test_they_leave_the_same(
     server: PostgresServer, sides: Callable[[Clock], tuple[Side, Side]], calls: int
 ) -> None:

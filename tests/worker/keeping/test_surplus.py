@@ -15,6 +15,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.keeping.kept_messages import KeptMessages
 from celery_semaphore.worker.keeping.prefetch import Prefetch
 from celery_semaphore.worker.keeping.surplus import BEGINS_S, CROWDED_S, LEAST_WAITS, PAUSE_S
+from tests.support.variants import also
 
 from ..brokers import EITHER
 from ..conftest import Site
@@ -38,7 +39,7 @@ def broker(request: pytest.FixtureRequest) -> Site:
 @pytest.mark.parametrize("broker", EITHER, indirect=True)
 @pytest.mark.parametrize(
     "beside",
-    [True, pytest.param(False, marks=pytest.mark.variants)],
+    [True, *also(False)],
     ids=["beside another", "alone"],
 )
 def test_an_idle_worker_gets_what_a_small_one_kept(broker: Site, beside: bool) -> None:

@@ -15,6 +15,7 @@ from celery_semaphore.core.permit import Claim, Kind
 from celery_semaphore.worker.messages.broker import name_of_broker
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
 from ..conftest import Site
@@ -44,7 +45,7 @@ class Region:
         return result
 
 
-@pytest.fixture(params=["one queue", pytest.param("two queues", marks=pytest.mark.variants)])
+@pytest.fixture(params=["one queue", *also("two queues")])
 def regions(site: Site, request: pytest.FixtureRequest) -> Iterator[tuple[Region, Region]]:
     queues = ("celery", "celery") if request.param == "one queue" else ("qa", "qb")
     base = site.broker.removesuffix("/0")
