@@ -126,6 +126,10 @@ class Acquisition:
         if self._ticket is not None:
             self._asker.discard(self._ticket)
 
+    def not_asked(self) -> None:
+        """Take note that the acquire that was yielded last is not made: there is nothing of it to release."""
+        self._asked = None
+
     def names(self) -> list[str | Ticket]:
         """Return what to release if the acquire is given up: what it may hold, then its place in line.
 

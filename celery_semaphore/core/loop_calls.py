@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 from ..errors import SemaphoreError, StoreUnavailable
@@ -20,36 +21,47 @@ from .at_exit import flush_at_exit
 from .background_thread import BackgroundThread
 from .held_permits import held_permits_in
 from .outage import NOT_RELEASED, outage_of
-from .store import CALLED, Acquire, HandedOn, Release, Store
+from .permit import Claim
+from .queued_calls import QueuedCall, QueuedCalls
+from .store import Acquire, HandedOn, Release, Store
+from .ticket import Ticket
+
+logger = logging.getLogger(__name__)
 
 IDLE_S = 10.0  # without a call, after which a thread ends
 FLUSH_CHECK_S = 0.005  # between two looks, at the end of the process, whether all calls were made
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Call:
-    what: Acquire | Release | Run
-    loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[Any]
-
-
 class LoopCalls:
     """Queues the calls of coroutines; a thread makes all that are queued together, and wakes each loop once.
 
-    A call that has begun always ends. If its coroutine was cancelled before, it is dropped; but a release never is.
+    A call that has begun always ends. If its coroutine was cancelled before, it is dropped; but a release never is, and
+    comes before all others.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._queue = SimpleQueue[_Call]()
+        self._queue = QueuedCalls(lambda: store.calls_at_once)
         # Reentrant: a signal handler may run callbacks of a loop.
         self._starting = threading.RLock()
         self._threads: list[_CallThread] = []
-        self._left = set[_Call]()  # calls that are queued or under way
+        self._left = set[QueuedCall]()  # calls that are queued or under way
 
-    async def make(self, what: Acquire | Release | Run) -> Any:
-        """Return the answer; a release without one is repeated in the background, and that is its answer."""
-        return await self.queue(what)
+    async def make(
+        self, what: Acquire | Release | Run, dropped: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Return the answer; a release without one is repeated in the background, and that is its answer.
+
+        ``dropped`` is called if the coroutine is cancelled so early that the call is surely never made.
+        """
+        call = QueuedCall(what, answer := asyncio.get_running_loop().create_future())
+        self._put(call)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if call.is_dropped():
+                dropped()
+            raise
 
     def flush(self, until: float) -> None:
         """Wait for the calls that are queued or under way, until this monotonic time at the latest."""
@@ -58,18 +70,30 @@ class LoopCalls:
 
     def queue(self, what: Acquire | Release | Run) -> asyncio.Future[Any]:
         """Queue a call, and return the future of its answer."""
-        loop = asyncio.get_running_loop()
-        call = _Call(what, loop, loop.create_future())
+        answer = asyncio.get_running_loop().create_future()
+        self._put(QueuedCall(what, answer))
+        return answer
+
+    def release_soon(self, name: str | Ticket, claims: Sequence[Claim]) -> None:
+        """Release for a coroutine that gave up, before all acquires that are queued."""
+        try:
+            self._put(QueuedCall(Release(name, claims), None))
+        except BaseException as error:  # perhaps it was not queued
+            held_permits_in(self._store).release_later(name, claims)
+            if not isinstance(error, RuntimeError):  # that is: no thread may be started
+                raise
+
+    def _put(self, call: QueuedCall) -> None:
         with self._starting:
             try:
                 self._left.add(call)
                 self._queue.put(call)
                 self._start()
             except BaseException:  # a signal handler raised, or no thread may be started
-                call.answer.cancel()
+                if call.answer is not None:
+                    call.answer.cancel()
                 self._left.discard(call)
                 raise
-        return call.answer
 
     def _start(self) -> None:
         """Start a thread if there is none, or if calls wait for each other and one more is allowed."""
@@ -84,52 +108,42 @@ class LoopCalls:
                 if not self._threads:
                     raise
 
-    def taken(self, thread: _CallThread) -> list[_Call] | None:
+    def taken(self, thread: _CallThread) -> list[QueuedCall] | None:
         """Wait for calls, and return those to make together; None if none came for long, so that the thread ends."""
         try:
-            some = [self._queue.get(timeout=IDLE_S)]
+            return self._queue.take(IDLE_S)
         except Empty:
             with self._starting:
-                if not self._queue.empty():  # one was queued since
+                if self._queue:  # one was queued since
                     return []
                 self._threads.remove(thread)
             return None
-        if self._store.calls_at_once == 1:
-            some += self._taken_now(CALLED - 1)
-        return some
 
-    def made(self, some: Sequence[_Call]) -> None:
+    def made(self, some: Sequence[QueuedCall]) -> None:
         """Make these calls, and wake their loops.
 
         If the store does not answer one of them, that is the answer of all that are queued by then: else each would
         wait until the store has not answered all those before it.
         """
-        left = _together(c for c in some if isinstance(c.what, Release) or not c.answer.cancelled())
         try:
+            left = _together(call for call in some if call.begin())
             while left:
                 calls = left.popleft()
                 said = self._said(calls)
                 self._answer(calls, said)
                 if unavailable := [each for each in said if isinstance(each, StoreUnavailable)]:
                     rest = [call for calls in left for call in calls]
-                    rest += self._taken_now(self._queue.qsize())
+                    rest += self._queue.take_all()
                     some = [*some, *rest]
                     self._answer(rest, unavailable[:1] * len(rest))
                     break
         except BaseException as error:  # noqa: BLE001 - else its coroutines would wait for ever
-            _wake([(call, _Failed(error)) for call in some])
+            self._answer(some, [error] * len(some))
         finally:
             with self._starting:
                 self._left.difference_update(some)
 
-    def _taken_now(self, most: int) -> list[_Call]:
-        some: list[_Call] = []
-        with suppress(Empty):
-            while len(some) < most:
-                some.append(self._queue.get_nowait())
-        return some
-
-    def _said(self, calls: Sequence[_Call]) -> Sequence[Any]:
+    def _said(self, calls: Sequence[QueuedCall]) -> Sequence[Any]:
         """Return what the store says to each, which may be an error."""
         try:
             if isinstance(run := calls[0].what, Run):
@@ -138,15 +152,15 @@ class LoopCalls:
         except BaseException as error:  # noqa: BLE001 - the caller gets it, and this thread goes on
             return [error] * len(calls)
 
-    def _answer(self, calls: Sequence[_Call], said: Sequence[Any]) -> None:
+    def _answer(self, calls: Sequence[QueuedCall], said: Sequence[Any]) -> None:
         _wake([(call, self._read(call, each)) for call, each in zip(calls, said, strict=True)])
 
-    def _read(self, call: _Call, said: object) -> object:
+    def _read(self, call: QueuedCall, said: object) -> object:
         if isinstance(call.what, Release):
-            return self._released(call.what, said)
+            return self._released(call.what, said, is_awaited=call.answer is not None)
         return _Failed(said) if isinstance(said, BaseException) else said
 
-    def _released(self, release: Release, said: object) -> object:
+    def _released(self, release: Release, said: object, *, is_awaited: bool) -> object:
         """Tell the waits of this process what was handed on; repeat a release that the store did not answer.
 
         It is decided here, not in the loop, which may be closed, and the coroutine cancelled.
@@ -155,6 +169,8 @@ class LoopCalls:
             asker_of(self._store).tell(said.granted)
             return None
         if isinstance(said, SemaphoreError) and not isinstance(said, StoreUnavailable):
+            if not is_awaited:
+                logger.warning("%s was not released, its lease ends: %r", release.holder, said)
             return _Failed(said)
         held_permits_in(self._store).release_later(release.holder, release.claims)
         if isinstance(said, BaseException) and not isinstance(said, StoreUnavailable):
@@ -166,7 +182,7 @@ class LoopCalls:
 class _CallThread:
     def __init__(self, calls: LoopCalls) -> None:
         self._calls = calls
-        self._some: list[_Call] = []
+        self._some: list[QueuedCall] = []
         self._thread = BackgroundThread("celery-semaphore-calls", self._make, self._is_over)
 
     def start(self) -> None:
@@ -188,9 +204,9 @@ class _Failed:
     error: BaseException
 
 
-def _together(calls: Iterable[_Call]) -> deque[list[_Call]]:
+def _together(calls: Iterable[QueuedCall]) -> deque[list[QueuedCall]]:
     """Return what is called by itself, then all that the store makes in one round trip."""
-    groups, some = deque[list[_Call]](), list[_Call]()
+    groups, some = deque[list[QueuedCall]](), list[QueuedCall]()
     for call in calls:
         if isinstance(call.what, Run):
             groups.append([call])
@@ -201,10 +217,11 @@ def _together(calls: Iterable[_Call]) -> deque[list[_Call]]:
     return groups
 
 
-def _wake(answers: Sequence[tuple[_Call, object]]) -> None:
+def _wake(answers: Sequence[tuple[QueuedCall, object]]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], object]]] = {}
     for call, answer in answers:
-        by_loop.setdefault(call.loop, []).append((call.answer, answer))
+        if call.answer is not None:
+            by_loop.setdefault(call.answer.get_loop(), []).append((call.answer, answer))
     for loop, some in by_loop.items():
         # The loop may be closed: its coroutines were, too, or their leases end.
         with suppress(RuntimeError):

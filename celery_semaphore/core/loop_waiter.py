@@ -9,12 +9,11 @@ from contextlib import suppress
 from typing import Any, cast
 
 from ..errors import StoreUnavailable
-from .acquisition import Acquisition, OnAnswer, Pause, Step, Steps
-from .held_permits import held_permits_in
+from .acquisition import Acquisition, OnAnswer, Run, Step, Steps
 from .loop_calls import loop_calls_of
 from .loop_notice import LoopNotice
 from .permit import Claim, Permit
-from .store import Release, Store
+from .store import Acquire, Release, Store
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +62,8 @@ class LoopWaiter:
         holder was released.
         """
         self._acquisition.end()
-        held_permits = held_permits_in(self._store)
         for name in self._acquisition.names():
-            held_permits.release_later(name, self._acquisition.claims)
+            self._calls.release_soon(name, self._acquisition.claims)
 
     async def leave(self) -> None:
         """Leave the line after a timeout, before anything else is called; bounded, and without an error.
@@ -102,7 +100,9 @@ class LoopWaiter:
             return cast("tuple[Permit, float]", end.value)
 
     async def _made(self, step: Step) -> Any:
-        if not isinstance(step, Pause):
+        if isinstance(step, Acquire):
+            return await self._calls.make(step, dropped=self._acquisition.not_asked)
+        if isinstance(step, Run):
             return await self._calls.make(step)
         if step.notified is not None:
             return await cast("LoopNotice", step.notified).wait(step.seconds)

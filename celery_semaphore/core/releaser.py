@@ -23,10 +23,6 @@ logger = logging.getLogger(__name__)
 PROCESS_CHECK_S = 0.05  # between two checks of a dying process
 IDLE_CHECK_S = 0.5  # between two reads of the notes, which do not set the event
 RETRY_PAUSE_S = 0.5  # between two attempts while the store fails
-RELEASED = (
-    20  # at once where calls wait for each other: other calls of these resources wait meanwhile
-)
-LOOKED_AT = 1000  # queued releases: a longer look would take longer than the call
 
 
 @dataclass(slots=True, eq=False)
@@ -149,25 +145,13 @@ class Releaser:
                 each.then()
 
     def _next(self) -> list[_Release]:
-        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled.
-
-        Where calls wait for the record of a resource, such as a row, one release at a time would be too slow: the calls
-        of other threads come in between, and if they are cancelled, too, each of them leaves one more release.
-        """
-        first = self._releases[0]
-        if first.message_id is not None:
+        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled."""
+        if self._store.calls_at_once > 1 or self._releases[0].message_id is not None:
             return [self._releases.popleft()]
-        if self._store.calls_at_once == 1:
-            some = takewhile(lambda each: each.message_id is None, self._releases)
-            found = list(islice(some, CALLED))
-        else:  # of many keys, those of one are rarely neighbours
-            near = islice(self._releases, LOOKED_AT)
-            alike = (
-                each for each in near if each.message_id is None and each.claims == first.claims
-            )
-            found = list(islice(alike, RELEASED))
-        for each in found:
-            self._releases.remove(each)
+        some = takewhile(lambda each: each.message_id is None, self._releases)
+        found = list(islice(some, CALLED))
+        for _ in found:
+            self._releases.popleft()
         return found
 
     def _release(self, some: list[_Release]) -> None:

@@ -52,7 +52,7 @@ class ConnectionLimit:
     """
 
     def __init__(self, most: int, timeout: float, count: int | None = None) -> None:
-        """Of the ``most`` connections of this process, ``count`` are for these calls."""
+        """Let these calls use ``count`` of the ``most`` connections of this process."""
         self._most, self._timeout = most, timeout
         self._count = most if count is None else count
         self.free = SimpleQueue[Place]()

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -17,8 +17,9 @@ from celery_semaphore.core.acquisition import Run
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
 from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.queued_calls import QueuedCall, QueuedCalls
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, in_child, occupied
 from tests.support.postgres import PostgresServer
@@ -93,18 +94,18 @@ class TestThreads:
         asyncio.run(main())
 
     def test_a_call_that_is_queued_when_its_thread_ends(self, store: MemoryStore) -> None:
-        class Late(SimpleQueue[Any]):
+        class Late(QueuedCalls):
             """Says once that nothing came, although something has."""
 
             is_late = True
 
-            def get(self, block: bool = True, timeout: float | None = None) -> Any:
-                if self.is_late and not self.empty():
+            def take(self, timeout: float) -> list[QueuedCall]:
+                if self.is_late and self:
                     self.is_late = False
                     raise Empty
-                return super().get(block, timeout)
+                return super().take(timeout)
 
-        queue = loop_calls_of(store)._queue = Late()
+        queue = loop_calls_of(store)._queue = Late(lambda: 1)
         asyncio.run(acquired_and_released(AsyncSemaphore("api", 1, store=store)))
         assert not queue.is_late
 
@@ -382,6 +383,90 @@ class TestTimeouts:
         asyncio.run(main())
         release("other", [ONE])
         soon_nothing_is_left(store)
+
+
+class TestGivenUp:
+    """What a coroutine leaves when it is cancelled."""
+
+    @pytest.mark.parametrize("begun", [False, True])
+    def test_only_what_was_asked_is_released(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, *, begun: bool
+    ) -> None:
+        """A crowd that is cancelled while its acquires are queued leaves no work."""
+        api, called, over = AsyncSemaphore("api", 9, store=store), list[Any](), threading.Event()
+        call_all = store.call_all
+
+        def slowly(calls: Any) -> Any:
+            called.extend(calls)
+            assert over.wait(SOON)
+            return call_all(calls)
+
+        monkeypatch.setattr(store, "call_all", slowly)
+
+        async def main() -> None:
+            is_busy = loop_calls_of(store).queue(Run(lambda: over.wait(SOON)))
+            if begun:
+                over.set()
+                await is_busy
+                over.clear()
+            calls = [asyncio.create_task(api.acquire()) for _ in range(20)]
+            await (until(lambda: called) if begun else asyncio.sleep(0))
+            for call in calls:
+                call.cancel()
+            await asyncio.wait(calls)
+            over.set()
+            await api.available()  # comes after all releases
+
+        asyncio.run(main())
+        assert bool(called) is begun
+        soon_nothing_is_left(store)
+
+    @pytest.mark.parametrize("error", [RuntimeError("no thread"), MemoryError()])
+    def test_a_release_that_could_not_be_queued(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        """No thread can be started, say, or a signal handler raised."""
+        api = AsyncSemaphore("api", 1, store=store)
+        store.acquire([ONE], "other")
+
+        def fail(*_: object) -> None:
+            raise error
+
+        async def main() -> BaseException | None:
+            acquiring = asyncio.create_task(api.acquire())
+            await until(lambda: store.snapshot("api").waiting)
+            with monkeypatch.context() as patch:
+                patch.setattr(LoopCalls, "_put", fail)
+                acquiring.cancel()
+                await asyncio.wait([acquiring])
+            await until(lambda: not store.snapshot("api").waiting)
+            return None if acquiring.cancelled() else acquiring.exception()
+
+        found = asyncio.run(main())
+        assert found is (None if isinstance(error, RuntimeError) else error)
+        store.release("other", [ONE])
+        soon_nothing_is_left(store)
+
+    def test_a_release_that_is_wrong_is_told(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """No coroutine awaits it."""
+        api = AsyncSemaphore("api", 1, store=store)
+        store.acquire([ONE], "other")
+
+        def wrong(*_: object) -> None:
+            raise SemaphoreError("wrong")
+
+        async def main() -> None:
+            acquiring = asyncio.create_task(api.acquire())
+            await until(lambda: store.snapshot("api").waiting)
+            monkeypatch.setattr(store, "release", wrong)
+            acquiring.cancel()
+            await until(
+                lambda: "was not released, its lease ends: SemaphoreError('wrong')" in caplog.text
+            )
+
+        asyncio.run(main())
 
 
 def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> None:

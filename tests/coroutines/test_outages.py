@@ -146,11 +146,11 @@ def test_calls_that_a_server_makes_when_it_goes_on_take_no_permit(
         made_calls.queue(Run(hold))
         await until(is_held.is_set)  # else the thread may take some of the calls with it
         calls = [asyncio.create_task(api.acquire()) for _ in range(10)]
-        await until(lambda: made_calls._queue.qsize() == len(calls))
+        await until(lambda: len(made_calls._queue._new) == len(calls))
         server.pause()
         await until(lambda: psutil.Process(server.pid).status() == psutil.STATUS_STOPPED)
         all_are_queued.set()  # and sent together
-        await until(lambda: not made_calls._queue.qsize())
+        await until(lambda: not made_calls._queue)
         for call in calls:
             call.cancel()
         # An attempt lasts four seconds: a release is given up by then.

@@ -1,0 +1,171 @@
+"""QueuedCalls: what threads take, in which order, and what they take together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from queue import Empty
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.acquisition import Run
+from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.queued_calls import RELEASED, QueuedCall, QueuedCalls
+from celery_semaphore.core.store import CALLED, Acquire, Release
+from celery_semaphore.core.ticket import Ticket
+from tests.support.calling import SOON
+from tests.support.process import wait_until
+
+AT_ONCE = 0.0  # without a wait
+
+
+def claim(key: str) -> list[Claim]:
+    return [Claim("export", key, 1)]
+
+
+def acquire(holder: str, ticket: Ticket | None = None) -> Acquire:
+    return Acquire(claim("a"), holder, Wait(Kind.BLOCK, ticket, 0))
+
+
+def release(holder: str, key: str = "a") -> Release:
+    return Release(holder, claim(key))
+
+
+def ask() -> None:
+    """Ask the store for something else."""
+
+
+def queue_of(*calls: Any, at_once: int = 4) -> QueuedCalls:
+    queue = QueuedCalls(lambda: at_once)
+    for what in calls:
+        queue.put(QueuedCall(what, None))
+    return queue
+
+
+def holders(calls: Sequence[QueuedCall]) -> list[Any]:
+    return [getattr(call.what, "holder", "ask") for call in calls]
+
+
+def all_taken(queue: QueuedCalls) -> list[list[Any]]:
+    """Return the holders of all calls, as they are taken together."""
+    taken = []
+    while queue:
+        taken.append(holders(queue.take(AT_ONCE)))
+    return taken
+
+
+def test_releases_come_first_and_then_what_is_in_line() -> None:
+    """A permit is kept for what is in line and granted."""
+    waits = acquire("granted", Ticket("1:1", 0, 1))
+    queue = queue_of(acquire("new"), Run(ask), waits, release("over"))
+    assert all_taken(queue) == [["over"], ["granted"], ["new"], ["ask"]]
+
+
+def test_one_thread_takes_all_kinds_together() -> None:
+    waits = acquire("granted", Ticket("1:1", 0, 1))
+    calls = [acquire("new"), waits, release("over"), release("other", "b")]
+    assert all_taken(queue_of(*calls, at_once=1)) == [["over", "other", "granted", "new"]]
+
+
+@pytest.mark.parametrize("make", [acquire, release])
+def test_one_thread_takes_not_too_many(make: Any) -> None:
+    names = [str(n) for n in range(2 * CALLED + 1)]
+    taken = all_taken(queue_of(*map(make, names), at_once=1))
+    assert [len(some) for some in taken] == [CALLED, CALLED, 1]
+    assert [name for some in taken for name in some] == names
+
+
+def test_releases_of_one_key_are_taken_together() -> None:
+    """But not too many, in their order, and those of no other key wait for the rest."""
+    many = [str(n) for n in range(RELEASED + 1)]
+    queue = queue_of(*map(release, many[:9]), release("x", "b"), *map(release, many[9:]))
+    assert all_taken(queue) == [many[:RELEASED], ["x"], many[RELEASED:]]
+
+
+def test_all_are_taken_at_once() -> None:
+    waits = acquire("granted", Ticket("1:1", 0, 1))
+    queue = queue_of(acquire("new"), waits, release("over"), release("other", "b"))
+    assert holders(queue.take_all()) == ["over", "other", "granted", "new"]
+    assert not queue
+
+
+def test_it_waits_for_a_call() -> None:
+    queue, taken = QueuedCalls(lambda: 4), list[list[QueuedCall]]()
+    waiting = Thread(target=lambda: taken.append(queue.take(SOON)), daemon=True)
+    waiting.start()
+    queue.put(QueuedCall(release("a"), None))
+    waiting.join(SOON)
+    assert [holders(some) for some in taken] == [["a"]]
+
+
+def test_it_waits_no_longer_than_it_is_told() -> None:
+    with pytest.raises(Empty):
+        QueuedCalls(lambda: 4).take(0.01)
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_each_thread_takes_what_comes(at_once: int) -> None:
+    """No call is forgotten, however the threads that take and those that put are interleaved."""
+    queue, taken = QueuedCalls(lambda: at_once), list[QueuedCall]()
+    names = [str(n) for n in range(2000)]
+
+    def take() -> None:
+        while "the end" not in holders(some := queue.take(SOON)):
+            taken.extend(some)
+
+    def put(some: list[str]) -> None:
+        for name in some:
+            queue.put(QueuedCall(acquire(name), None))
+
+    takers = [Thread(target=take, daemon=True) for _ in range(at_once)]
+    threads = takers + [Thread(target=put, args=(names[n::2],)) for n in range(2)]
+    for each in threads:
+        each.start()
+    wait_until(lambda: len(taken) == len(names), SOON / 2, "all are taken")
+    for _ in takers:
+        queue.put(QueuedCall(acquire("the end"), None))
+        wait_until(lambda: not queue, SOON, "one thread ends")
+    for each in threads:
+        each.join(SOON)
+    assert sorted(holders(taken)) == sorted(names)
+
+
+def test_a_put_that_is_interrupted_keeps_no_later_call() -> None:
+    """A signal handler may raise when the call is queued and no thread is woken."""
+    queue = QueuedCalls(lambda: 4)
+    queue._new.append(QueuedCall(acquire("interrupted"), None))
+    queue.put(QueuedCall(acquire("next"), None))
+    assert [holders(queue.take(AT_ONCE)) for _ in range(2)] == [["interrupted"], ["next"]]
+
+
+class TestBegun:
+    """Whether a call was made is known when its coroutine is cancelled."""
+
+    @staticmethod
+    def cancelled(what: Any, *, begun: bool) -> QueuedCall:
+        loop = asyncio.new_event_loop()
+        call = QueuedCall(what, loop.create_future())
+        loop.close()
+        if begun:
+            assert call.begin()
+        assert call.answer is not None
+        call.answer.cancel()
+        return call
+
+    def test_what_was_cancelled_before_is_not_made(self) -> None:
+        call = self.cancelled(acquire("a"), begun=False)
+        assert call.is_dropped()
+        assert not call.begin()
+
+    def test_what_was_cancelled_later_is_made(self) -> None:
+        assert not self.cancelled(acquire("a"), begun=True).is_dropped()
+
+    def test_a_release_is_made_all_the_same(self) -> None:
+        assert self.cancelled(release("a"), begun=False).begin()
+
+    def test_a_call_that_is_not_cancelled_is_made(self) -> None:
+        call = QueuedCall(release("a"), None)
+        assert not call.is_dropped()
+        assert call.begin()
