@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.django.conftest import client, database, django_project, make_app, project
 from tests.django.pages import Login, address
 from tests.support.calling import SOON
-from tests.support.process import wait_until
+from tests.support.process import ROOT, wait_until
+from tests.support.python import forked
 from tests.support.servers import ValkeyServer
 
 from .caller import Caller, CallerError
@@ -24,8 +23,8 @@ LEASE_S = 6.0  # renewed within two seconds, also where a command takes its time
 
 
 def says(valkey: ValkeyServer, *words: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "celery", "-b", valkey.url, "semaphore", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    arguments = ["-b", valkey.url, "semaphore", *words]
+    done = forked("celery", *arguments, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
