@@ -9,6 +9,7 @@ from celery.exceptions import TaskRevokedError
 
 from celery_semaphore.core.permit import Claim
 from tests.support.process import wait_until
+from tests.support.variants import also
 
 from .conftest import Site
 
@@ -79,7 +80,7 @@ def test_a_receiver_of_permit_lost_that_hangs_stops_no_renewal(site: Site, tmp_p
     assert "still runs after 5 s: the worker ends, and 2 signals are not sent" in worker.log()
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", *also("eventlet")])
 def test_a_receiver_of_permit_released_that_hangs_holds_up_no_task(
     site: Site, tmp_path: Path, pool: str
 ) -> None:

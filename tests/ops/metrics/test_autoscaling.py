@@ -178,6 +178,7 @@ def test_what_a_worker_gave_back_starts_few_workers(cluster: Cluster) -> None:
     check_given_back(cluster)
 
 
+@pytest.mark.variants
 @pytest.mark.rabbitmq
 def test_what_a_worker_gave_back_starts_few_workers_on_rabbitmq(
     rabbit_site: Site, start_exporter: StartExporter

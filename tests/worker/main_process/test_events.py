@@ -158,7 +158,7 @@ def test_each_run_is_started_before_it_ends(site: Site, monitor: Monitor, pool: 
         assert said == ["task-started", "task-succeeded"]
 
 
-@pytest.mark.parametrize("pool", ROUTES)
+@pytest.mark.parametrize("pool", ["prefork", "solo", "threads", "gevent", *also("eventlet")])
 def test_refusals_are_sent_as_events_of_tasks_are(site: Site, monitor: Monitor, pool: str) -> None:
     """One message for each would stop the event loop for each."""
     site.lease = 60.0
