@@ -11,6 +11,7 @@ codec = Group("documents", "celery_semaphore/stores/engine", tests=("tests/store
 sql = Group("documents", "celery_semaphore/stores/sql", tests=SQLITE)
 # Those of documents need an emulator.
 DYNAMO = "tests/stores/dynamodb"
+REQUESTS = f"{DYNAMO}/test_requests.py"
 ITEMS = (f"{DYNAMO}/test_documents.py", "-m", "variants")
 dynamo = Group("documents", "celery_semaphore/stores/dynamodb", tests=ITEMS)
 
@@ -319,6 +320,38 @@ MUTANTS = (
         "transaction",
         '"ConditionExpression": "version = :version",',
         '"ConditionExpression": "version >= :version",',
+    ),
+    dynamo(
+        "reads of one request are a snapshot of a tombstone, too",
+        "an acquire that is on its way gets a permit after its release",
+        "transaction",
+        "if all((row := found[key]) and row.version == before[key] for key in resources):",
+        "if True:",
+        REQUESTS,
+    ),
+    dynamo(
+        "no version is remembered",
+        "each acquire takes one request more",
+        "transaction",
+        "self._documents.versions.note(self._written)",
+        "pass",
+        REQUESTS,
+    ),
+    dynamo(
+        "what a full resource loses is forgotten",
+        "a holder that was released gets a permit",
+        "tombstones",
+        "return new, documents | rest",
+        "return new, rest",
+        REQUESTS,
+    ),
+    dynamo(
+        "a tombstone in a resource is read as another one",
+        "a holder that was released gets a permit",
+        "transaction",
+        "if key.kind == TOMBSTONE and (",
+        "if False and (",
+        REQUESTS,
     ),
     dynamo(
         "the clock of this host will do",

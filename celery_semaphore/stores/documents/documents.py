@@ -121,9 +121,16 @@ class Documents(Protocol):
         """Bytes of a resource: in a larger one a new wait finds no place."""
 
     def begin(
-        self, keys: Collection[Key], *, alone: bool = False, parks: bool = False
+        self,
+        keys: Collection[Key],
+        *,
+        alone: bool = False,
+        parks: bool = False,
+        expected: Collection[Key] = (),
     ) -> Transaction:
         """Read these documents, at one instant and in one round trip, as new as they are.
+
+        The call will ask for what is ``expected`` after them, as in ``Transaction.expect``.
 
         If it is to be ``alone``, no other client writes at least the resources among these until it ends, where the
         server can do that: the call has lost against others several times. One that ``parks`` keeps a message.

@@ -288,10 +288,11 @@ class DocumentStore(EngineStore):
         does not write it.
         """
         keys = [Key(STORE), *(Key(RESOURCE, name) for name in how.concerned)]
-        transaction = self._documents.begin(keys, alone=alone, parks=how.parks)
+        transaction = self._documents.begin(
+            keys, alone=alone, parks=how.parks, expected=how.expected
+        )
         try:
             short = self._are_short([transaction.get(key) for key in keys[1:]])
-            transaction.expect(how.expected)
             loaded = LoadedState(transaction, how.due, how.anew, short=short)
             return self._kept(transaction, made, loaded)
         finally:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..encoding import microseconds
 from .items import INDEX, PARKED, USED, Item, of_index, resource_of
 from .transaction import DynamoTransaction
+from .versions import WrittenVersions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -30,6 +31,7 @@ class DynamoDocuments:
     def __init__(self, link: Link, now: Callable[[], float] | None) -> None:
         self.link = link
         self._now = now
+        self.versions = WrittenVersions()
 
     @property
     def asks_for_time(self) -> bool:
@@ -40,10 +42,15 @@ class DynamoDocuments:
         return microseconds(self._now()) if self._now else self.link.clock.now(newest)
 
     def begin(
-        self, keys: Collection[Key], *, alone: bool = False, parks: bool = False
+        self,
+        keys: Collection[Key],
+        *,
+        alone: bool = False,
+        parks: bool = False,
+        expected: Collection[Key] = (),
     ) -> DynamoTransaction:
         del alone, parks
-        return DynamoTransaction(self, keys)
+        return DynamoTransaction(self, keys, expected)
 
     def sweep(self, now: int, limit: int) -> list[str]:
         """Return what is due; the server deletes by itself what has expired."""

@@ -6,7 +6,7 @@ written to each of them anew. The index ``due`` has the resources in use, and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -14,11 +14,14 @@ from ...core.key import semaphore_of
 from ..documents.documents import PAYLOAD, RESOURCE, Key, kept
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..documents.documents import Document
 
 INDEX = "due"
 USED, PARKED = "used", "parked"  # what the index lists
 Item = dict[str, dict[str, Any]]
+_NONE: dict[str, dict[str, Any]] = {"M": {}}
 MAY_BE_DELETED = (
     "ttl"  # the attribute with the whole second from which on DynamoDB may delete an item
 )
@@ -33,6 +36,7 @@ class Row:
     at: int  # when it was written
     seen: int | None  # the version of the store's document that its writer knew; None: it is new
     expires: int | None
+    ended: Mapping[str, int] = field(default_factory=dict)  # tombstones that lie in their resource
 
     @classmethod
     def of(cls, item: Item) -> Row:
@@ -43,6 +47,7 @@ class Row:
             int(item["at"]["N"]),
             int(seen["N"]) if seen else None,
             int(expires["N"]) if expires else None,
+            {name: int(until["N"]) for name, until in item.get("ended", _NONE)["M"].items()},
         )
 
 
@@ -76,6 +81,8 @@ def item_of(key: Key, document: Document, row: Row) -> Item:
     }
     if row.seen is not None:
         item["seen"] = _number(row.seen)
+    if row.ended:
+        item["ended"] = {"M": {name: _number(until) for name, until in row.ended.items()}}
     if document.expires is not None:
         item["expires"] = _number(document.expires)
         item[MAY_BE_DELETED] = _number(document.expires // 1_000_000 + 1)

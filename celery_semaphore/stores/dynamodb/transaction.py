@@ -19,13 +19,14 @@ from ..documents.documents import (
     PAYLOAD,
     RESOURCE,
     STORE,
+    TOMBSTONE,
     WAIT,
     Busy,
     Document,
     Key,
 )
 from ..encoding import microseconds
-from ..engine.codec import WaitTexts, encode_resource
+from ..engine.codec import WaitTexts, encode_resource, encode_until
 from ..engine.resource import Resource
 from .errors import Driver, is_of_change
 from .items import (
@@ -39,9 +40,10 @@ from .items import (
     of_partition,
     resource_of,
 )
+from .tombstones import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ..documents.documents import Changes
     from .documents import DynamoDocuments
@@ -63,12 +65,17 @@ CHANGED = "the store's document was changed meanwhile"
 class DynamoTransaction:
     """One attempt: what it has read, with the versions."""
 
-    def __init__(self, documents: DynamoDocuments, keys: Collection[Key]) -> None:
+    def __init__(
+        self, documents: DynamoDocuments, keys: Collection[Key], expected: Collection[Key] = ()
+    ) -> None:
         self._documents, self._link = documents, documents.link
         self._read: dict[Key, Row | None] = {}
-        self._expected: Collection[Key] = ()
+        self._expected = expected
+        # Of the resources that are written: their versions, and the tombstones in them.
+        self._written: dict[Key, int] = {}
+        self._ended: dict[Key, dict[str, int]] = {}
         wanted = [*dict.fromkeys([*keys, *_declared(keys)])]
-        self._read |= self._fetched(wanted)
+        self._read |= self._read_first(wanted, [key for key in keys if key.kind == RESOURCE])
         if self._is_store_too_old(wanted):
             self._read |= self._fetched([Key(STORE)])
         if not wanted:
@@ -77,10 +84,31 @@ class DynamoTransaction:
 
     # -- reads
 
+    def _read_first(self, wanted: Sequence[Key], resources: Sequence[Key]) -> dict[Key, Row | None]:
+        """Read these documents, and in the same request what is expected, if that may be read beside the resources.
+
+        A release writes its tombstone before the resource. So a tombstone that is read before its resource may be
+        missing beside the resource as it is after the release, and its holder would get a permit that is never
+        released. A resource that still has the version that this process wrote before the request began had it at
+        each moment of the request, so it counts as read first. In any other case ``get`` reads what is expected.
+        """
+        before = self._documents.versions.of(resources)
+        if not (before and self._expected):
+            return self._fetched(wanted)
+        found = self._fetched([*dict.fromkeys([*wanted, *self._expected])])
+        if all((row := found[key]) and row.version == before[key] for key in resources):
+            return found
+        self._documents.versions.forget(resources)
+        return {key: found[key] for key in wanted}
+
     def expect(self, keys: Collection[Key]) -> None:
         self._expected = keys
 
     def get(self, key: Key) -> bytes | None:
+        if key.kind == TOMBSTONE and (
+            until := self._ended_at(Key(RESOURCE, key.name)).get(key.item)
+        ):
+            return encode_until(until)
         if key not in self._read:
             together = self._expected if key in self._expected else ()
             wanted = [*dict.fromkeys([key, *(each for each in together if each not in self._read)])]
@@ -131,6 +159,11 @@ class DynamoTransaction:
             rows |= {_identity(item): Row.of(item) for item in self._link.read(some)}
         return {key: rows.get(_identity(key_of(key))) for key in keys}
 
+    def _ended_at(self, resource: Key) -> Mapping[str, int]:
+        """Return the tombstones that lie in a resource itself, as far as it was read."""
+        row = self._read.get(resource)
+        return row.ended if row else {}
+
     def _is_store_too_old(self, keys: Collection[Key]) -> bool:
         """Return whether a resource is newer than the store's document, as far as is known."""
         if Key(STORE) not in self._read:
@@ -154,6 +187,7 @@ class DynamoTransaction:
                 self._read |= self._fetched([key])
         if not self._makes([key for key in changes if self._is_new(key) and changes[key]]):
             return False
+        marks = self._put_into_resources(changes, marks)
         self._mark({key: each for key, each in marks.items() if each})
         # Hints are deleted with the changes: later it could be the hint of another client that came meanwhile.
         gone = {key: None for key, each in marks.items() if not each and key.kind != PAYLOAD}
@@ -161,11 +195,19 @@ class DynamoTransaction:
         parts = self._parts({**gone, **changes})
         if not all(self._write(some, compared, seen) for some, compared in parts):
             return False
+        self._documents.versions.note(self._written)
         with suppress(
             StoreUnavailable
         ):  # a message that is left is harmless, and what was committed stays
             self._mark({key: None for key, each in marks.items() if not each and key not in gone})
         return True
+
+    def _put_into_resources(self, changes: Changes, marks: Changes) -> Changes:
+        """Put tombstones into the resources that are written; return the marks that are documents of their own."""
+        for key, document in changes.items():
+            if key.kind == RESOURCE and document:
+                self._ended[key], marks = placed(key.name, self._ended_at(key), marks, self.now)
+        return marks
 
     def _is_new(self, key: Key) -> bool:
         return key.kind == RESOURCE and self._read[key] is None
@@ -214,7 +256,10 @@ class DynamoTransaction:
             return "Delete", {"Key": key_of(key)} | _if_as(row)
         version = seen if key == Key(STORE) else _version(row.version if row else 0)
         known = seen if key.kind == RESOURCE else None
-        new = Row(version, document.body, self.now, known, document.expires)
+        ended = self._ended.get(key, {})
+        new = Row(version, document.body, self.now, known, document.expires, ended)
+        if key.kind == RESOURCE:
+            self._written[key] = version
         return "Put", {"Item": item_of(key, document, new)} | _if_as(row)
 
     def _check(self, key: Key) -> Write:

@@ -47,9 +47,15 @@ class SqlDocuments:
         return microseconds((self._now or time.time)())
 
     def begin(
-        self, keys: Collection[Key], *, alone: bool = False, parks: bool = False
+        self,
+        keys: Collection[Key],
+        *,
+        alone: bool = False,
+        parks: bool = False,
+        expected: Collection[Key] = (),
     ) -> SqlTransaction:
         """Begin an attempt; one that is alone locks the database if that has one writer, or else these resources."""
+        del expected  # the database is near
         transaction = SqlTransaction(self)
         try:
             if alone:

@@ -124,7 +124,7 @@ def test_marks_come_before_the_changes_and_messages_are_deleted_after_them(
     documents: DynamoDocuments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(documents, A, b"1")
-    hint, message, mark = Key("g", "s", "n"), Key("p", "x"), Key("t", "a", "h")
+    hint, message, mark = Key("g", "s", "n"), Key("p", "x"), Key("t", "b", "h")
     assert documents.begin([]).commit({}, {hint: Document(b"h"), message: Document(b"m")})
     mine, order = documents.begin([A]), list[tuple[str, int]]()
     call = documents.link.call_as_is

@@ -18,6 +18,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.dynamodb import DynamoStore, documents
 from celery_semaphore.stores.dynamodb.documents import LARGEST_PAYLOAD
+from celery_semaphore.stores.dynamodb.tombstones import MOST
 from tests.stores.conftest import PARK, claim, park, permit_of, refusal_of
 from tests.stores.lost_answers import LostAnswers
 from tests.support.dynamodb import EmulatorServer
@@ -187,6 +188,8 @@ def test_nothing_is_left_of_what_has_ended_but_what_expires(store: DynamoStore) 
     refusal_of(store.acquire(claim(), "c", Wait(Kind.REQUEUE, session="s")))
     for holder in "abc":
         store.release(holder, claim())
+    for n in range(MOST):  # more tombstones than a resource holds by itself
+        store.release(f"h{n}", claim())
     for grant in store.take(frozenset({"api"})):
         store.sent([grant])
         store.release(grant.ticket, claim())

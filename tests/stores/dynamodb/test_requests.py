@@ -1,0 +1,146 @@
+"""How few requests a permit costs, and what they must not lose for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from celery_semaphore.core.permit import Reason
+from celery_semaphore.stores.documents.documents import Document, Key
+from celery_semaphore.stores.dynamodb import DynamoStore
+from celery_semaphore.stores.dynamodb.tombstones import MOST, placed
+from celery_semaphore.stores.dynamodb.versions import MOST as MOST_VERSIONS, WrittenVersions
+from tests.stores.conftest import claim, permit_of, refusal_of
+from tests.support.dynamodb import EmulatorServer
+
+PAIR = ["batch_get_item", "put_item"] * 2
+A, B = Key("r", "api"), Key("r", "b")
+
+
+@pytest.fixture
+def table(emulator_server: EmulatorServer) -> str:
+    return emulator_server.new_table()
+
+
+@pytest.fixture
+def store(emulator_server: EmulatorServer, table: str) -> Iterator[DynamoStore]:
+    with closing(emulator_server.store(table, timeout=5.0)) as store:
+        yield store
+
+
+@pytest.fixture
+def other(emulator_server: EmulatorServer, table: str) -> Iterator[DynamoStore]:
+    with closing(emulator_server.store(table, timeout=5.0)) as other:
+        yield other
+
+
+@pytest.fixture
+def requests(store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found, call = list[str](), store._link.call_as_is
+
+    def note(operation: str, **given: Any) -> Any:
+        found.append(operation)
+        return call(operation, **given)
+
+    monkeypatch.setattr(store._link, "call_as_is", note)
+    return found
+
+
+def pair(store: DynamoStore, holder: str) -> None:
+    permit_of(store.acquire(claim(), holder))
+    store.release(holder, claim())
+
+
+@pytest.mark.variants
+def test_a_pair_at_a_key_in_use_is_two_reads_and_two_writes(
+    store: DynamoStore, requests: list[str]
+) -> None:
+    pair(store, "first")
+    requests.clear()
+    pair(store, "a")
+    assert requests == PAIR
+
+
+@pytest.mark.variants
+def test_after_another_process_it_reads_once_more(
+    store: DynamoStore, other: DynamoStore, requests: list[str]
+) -> None:
+    pair(store, "first")
+    pair(other, "another")
+    requests.clear()
+    pair(store, "a")
+    assert requests == ["batch_get_item", *PAIR]
+    requests.clear()
+    pair(store, "b")
+    assert requests == PAIR
+
+
+@pytest.mark.variants
+def test_a_tombstone_that_was_read_before_its_resource_is_read_again(
+    store: DynamoStore, other: DynamoStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it an acquire that is on its way gets a permit after its release, and nothing releases that."""
+    pair(store, "first")
+    read = store._link.read
+
+    def torn(keys: Any) -> Any:
+        monkeypatch.setattr(store._link, "read", read)
+        before = read([key for key in keys if key["pk"]["S"] != "r#api"])
+        other.release("late", claim())
+        for n in range(MOST):  # until its tombstone is a document of its own
+            other.release(f"h{n}", claim())
+        return before + read([key for key in keys if key["pk"]["S"] == "r#api"])
+
+    monkeypatch.setattr(store._link, "read", torn)
+    assert refusal_of(store.acquire(claim(), "late")).reason is Reason.RELEASED
+    assert not other.snapshot("api").holders
+
+
+@pytest.mark.variants
+def test_a_released_holder_gets_no_permit_wherever_its_tombstone_lies(
+    store: DynamoStore, other: DynamoStore
+) -> None:
+    holders = [f"h{n}" for n in range(2 * MOST + 3)] + ["ü%", "x" * 700]
+    for holder in holders:
+        store.release(holder, claim())
+    for each in (store, other):
+        for holder in holders:
+            assert refusal_of(each.acquire(claim(), holder)).reason is Reason.RELEASED
+
+
+def marks_of(*holders: str, at: str = "api") -> dict[Key, Document | None]:
+    return {Key("t", at, holder): Document(b"", expires=9) for holder in holders}
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "placed_in", "documents"),
+    [
+        ({"a": 7}, ["b"], {"a": 7, "b": 9}, []),
+        ({"a": 5}, ["b"], {"b": 9}, []),
+        ({"a": 7}, ["ü", "x" * 700], {"a": 7}, ["ü", "x" * 700]),
+        (dict.fromkeys("abcdefgh", 7), ["b"], dict.fromkeys("acdefgh", 7) | {"b": 9}, []),
+        (dict.fromkeys("abcdefgh", 7), ["i"], {"i": 9}, [*"abcdefgh"]),
+        ({"a": 7}, [*"bcdefghij"], {"a": 7}, [*"bcdefghij"]),
+    ],
+    ids=["beside", "expired", "no attribute", "again", "full", "too many"],
+)
+def test_where_tombstones_are_placed(
+    before: dict[str, int], new: list[str], placed_in: dict[str, int], documents: list[str]
+) -> None:
+    others = marks_of("b", "i", at="b")
+    found, rest = placed("api", before, marks_of(*new) | others, 5)
+    assert found == placed_in
+    assert rest.keys() == {*marks_of(*documents), *others}
+
+
+def test_versions_are_known_of_all_or_of_none_and_of_so_many() -> None:
+    known = WrittenVersions()
+    known.note({A: 1, B: 2})
+    assert known.of([A, B]) == {A: 1, B: 2}
+    known.forget([B])
+    assert (known.of([A]), known.of([A, B])) == ({A: 1}, {})
+    known.note({Key("r", str(n)): n for n in range(MOST_VERSIONS)})
+    assert (known.of([A]), known.of([Key("r", "7")])) == ({}, {Key("r", "7"): 7})
