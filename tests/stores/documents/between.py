@@ -35,7 +35,7 @@ class Between:
         self.keys: list[Collection[Key]] = []  # that each attempt has named
         self.commits: list[tuple[Changes, Changes]] = []
 
-    def begin(self, keys: Collection[Key], **how: bool) -> HeldTransaction:
+    def begin(self, keys: Collection[Key], **how: Any) -> HeldTransaction:
         self.attempts += 1
         self.alone.append(how["alone"])
         self.keys.append(keys)

@@ -97,6 +97,7 @@ def test_a_tombstone_that_was_read_before_its_resource_is_read_again(
     monkeypatch.setattr(store._link, "read", torn)
     assert refusal_of(store.acquire(claim(), "late")).reason is Reason.RELEASED
     assert not other.snapshot("api").holders
+    assert not store._dynamo.versions.of([A])  # the next attempt would read in vain, too
 
 
 @pytest.mark.variants

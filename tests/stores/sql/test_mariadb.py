@@ -146,7 +146,7 @@ def test_a_client_that_is_stopped_before_its_commit_keeps_nobody_waiting(
         mine = opened(parameters)
         begin = mine._documents.begin
 
-        def begin_and_stop(keys: Any, **how: bool) -> Any:
+        def begin_and_stop(keys: Any, **how: Any) -> Any:
             transaction = begin(keys, **how)
             mine._documents.begin = begin  # type: ignore[method-assign]
             ready.set()
@@ -247,7 +247,7 @@ def test_a_call_that_is_alone_and_loses_its_connection_is_made_again(
     store._documents.alone_after = 0
     begin, cut = store._documents.begin, list[int]()
 
-    def begin_and_cut(keys: Any, **how: bool) -> Any:
+    def begin_and_cut(keys: Any, **how: Any) -> Any:
         transaction: Any = begin(keys, **how)
         if not cut:
             with closing(mariadb_server.connect()) as connection:
