@@ -13,7 +13,7 @@ from ..engine.codec import encode_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST = 8  # of one item: with them most resources still cost one write unit
+MOST = 3  # of one item: with these, and five holders, it is still one write unit
 
 
 def placed(
