@@ -15,11 +15,12 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from celery_semaphore import AsyncSemaphore, Semaphore, SemaphoreTimeout
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, occupied
+from tests.support.calling import SOON, occupied, waiting
 from tests.support.servers import ValkeyServer
+from tests.test_documentation import SERVER, module
 from tests.test_imports import run as run_python
 
-from .loops import run_in, soon_nothing_is_left
+from .loops import run_in, soon_nothing_is_left, until
 
 LIMIT = 3
 
@@ -97,9 +98,13 @@ class Site:
             return JSONResponse({}, 503)
 
     async def get(self, *paths: str) -> list[Response]:
-        transport = ASGITransport(app=self.app, raise_app_exceptions=False)
-        async with AsyncClient(transport=transport, base_url="http://site", timeout=60) as client:
-            return await asyncio.gather(*[client.get(path) for path in paths])
+        return await get(self.app, *paths)
+
+
+async def get(app: FastAPI, *paths: str) -> list[Response]:
+    transport = ASGITransport(app=app, raise_app_exceptions=False)
+    async with AsyncClient(transport=transport, base_url="http://site", timeout=60) as client:
+        return await asyncio.gather(*[client.get(path) for path in paths])
 
 
 @pytest.fixture
@@ -180,19 +185,23 @@ def test_who_waits_too_long(site: Site, store: MemoryStore) -> None:
     soon_nothing_is_left(store)
 
 
-@pytest.mark.parametrize("form", ["dependency", "decorated", "stream"])
-@pytest.mark.parametrize("after", range(5))
-def test_clients_that_go_away(site: Site, store: MemoryStore, form: str, after: int) -> None:
-    """In line, inside, and while the answer is sent: the server cancels, or the next send fails."""
-    scope = {
+def scope_of(path: str) -> dict[str, Any]:
+    return {
         "type": "http",
         "method": "GET",
-        "path": f"/{form}/1",
-        "raw_path": f"/{form}/1".encode(),
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "headers": [],
         "asgi": {"version": "3.0", "spec_version": "2.3"},
     }
+
+
+@pytest.mark.parametrize("form", ["dependency", "decorated", "stream"])
+@pytest.mark.parametrize("after", range(5))
+def test_clients_that_go_away(site: Site, store: MemoryStore, form: str, after: int) -> None:
+    """In line, inside, and while the answer is sent: the server cancels, or the next send fails."""
+    scope = scope_of(f"/{form}/1")
 
     async def one(n: int) -> None:
         gone = asyncio.Event()
@@ -221,6 +230,38 @@ def test_clients_that_go_away(site: Site, store: MemoryStore, form: str, after: 
     run_in("asyncio")(main())
     soon_nothing_is_left(store)
     assert site.most <= LIMIT
+
+
+def test_a_client_that_goes_away_leaves_the_line(valkey: ValkeyServer) -> None:
+    """The dependency of the page, which watches for it: the body does not run."""
+    page: dict[str, Any] = {}
+    exec(module("clients.py").replace(SERVER, valkey.url), page)  # noqa: S102 - it is our page
+    api, sent = page["api"], list[Any]()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def main() -> None:
+        gone = asyncio.Event()
+
+        async def receive() -> Any:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        permits = [await api.acquire() for _ in range(5)]
+        request = asyncio.create_task(page["app"](scope_of("/orders/1"), receive, send))
+        await until(lambda: waiting(api._store))
+        gone.set()
+        await asyncio.wait_for(request, 1.0)  # sooner than its acquire would time out
+        await until(lambda: not waiting(api._store))
+        for permit in permits:
+            await api.release(permit)
+        (answer,) = await get(page["app"], "/orders/1")
+        assert answer.json() == {"order": 1}
+
+    run_in("asyncio")(main())
+    assert sent[0]["status"] == 499
+    soon_nothing_is_left(api._store)
 
 
 DJANGO = """
