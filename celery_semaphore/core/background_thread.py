@@ -33,6 +33,7 @@ class BackgroundThread:
         self._at_end = at_end
         self._thread: threading.Thread | None = None
         self._begun: threading.Thread | None = None  # the one that came to its first step
+        self._starting = threading.RLock()  # reentrant: a signal handler may start it, too
 
     def start(self) -> None:
         """Start the thread; once is enough. Raise ``RuntimeError`` where none can be started, as the process ends.
@@ -40,13 +41,22 @@ class BackgroundThread:
         If a signal handler interrupts it by an error, the next call makes up for it. The thread may then have died
         before its first step, as ``Thread.start`` forgets it, or may begin late, and end in favour of another one.
         """
-        before = self._thread
-        if before is None or not (before is self._begun or before.is_alive()):
-            if sys.is_finalizing():  # no thread begins then, and its starter would wait for ever
-                msg = "this process ends"
-                raise RuntimeError(msg)
-            thread = self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            thread.start()  # a signal handler that came in between has started another one
+        # Not waiting: its starter waits for the new thread, in which the collector may close what starts it again.
+        if not self._starting.acquire(blocking=False):  # another thread starts it
+            return
+        try:
+            before = self._thread
+            if before is None or not (before is self._begun or before.is_alive()):
+                self._start()
+        finally:
+            self._starting.release()
+
+    def _start(self) -> None:
+        if sys.is_finalizing():  # no thread begins then, and its starter would wait for ever
+            msg = "this process ends"
+            raise RuntimeError(msg)
+        thread = self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        thread.start()  # a signal handler that came in between has started another one
 
     def join(self, timeout: float) -> bool:
         """Wait for the end, for ``timeout`` seconds at most, and return whether the thread does not run.

@@ -34,7 +34,6 @@ class HeldPermits:
         self._checked = False
         # Changed by atomic operations, as in the keeper.
         self._held: dict[str, OnLost] = {}
-        self._starting = threading.RLock()  # reentrant: a signal handler may acquire, too
         announce = Announcer()
         announce.subscribe(self._happened)
         self._keeper = LeaseKeeper(store, announce, self._reap)
@@ -69,8 +68,7 @@ class HeldPermits:
         """
         self._held[permit.holder] = tell_lost or _ignore
         self._keeper.add(permit, since, gone and partial(self._forget, permit.holder, gone))
-        with self._starting:
-            self._keeper.start()
+        self._keeper.start()
 
     def take(self, holder: str) -> bool:
         """Renew the permit of this holder no more; return whether this process held it."""
@@ -84,8 +82,7 @@ class HeldPermits:
         """Release in the background, also after an outage; of one that is longer than a lease, the first thousand."""
         self._releaser.release(name, claims)
         try:
-            with self._starting:
-                self._releaser.start()
+            self._releaser.start()
         except RuntimeError as error:  # this process ends, or may start no thread
             logger.warning("%s was not released, its lease ends: %r", name, error)
 

@@ -48,13 +48,18 @@ class LoopCalls:
         self._left = set[QueuedCall]()  # calls that are queued or under way
 
     async def make(
-        self, what: Acquire | Release | Run, dropped: Callable[[], None] = lambda: None
+        self,
+        what: Acquire | Release | Run,
+        *,
+        urgent: bool = False,
+        dropped: Callable[[], None] = lambda: None,
     ) -> Any:
         """Return the answer; a release without one is repeated in the background, and that is its answer.
 
         ``dropped`` is called if the coroutine is cancelled so early that the call is surely never made.
         """
-        call = QueuedCall(what, answer := asyncio.get_running_loop().create_future())
+        answer = asyncio.get_running_loop().create_future()
+        call = QueuedCall(what, answer, urgent=urgent)
         self._put(call)
         try:
             return await answer
@@ -84,29 +89,40 @@ class LoopCalls:
                 raise
 
     def _put(self, call: QueuedCall) -> None:
-        with self._starting:
-            try:
+        try:
+            with self._starting:
                 self._left.add(call)
                 self._queue.put(call)
-                self._start()
-            except BaseException:  # a signal handler raised, or no thread may be started
-                if call.answer is not None:
-                    call.answer.cancel()
+                threads = self._enough_threads()
+            self._start(threads)
+        except BaseException:  # a signal handler raised, or no thread may be started
+            if call.answer is not None:
+                call.answer.cancel()
+            with self._starting:
                 self._left.discard(call)
-                raise
+            raise
 
-    def _start(self) -> None:
-        """Start a thread if there is none, or if calls wait for each other and one more is allowed."""
+    def _enough_threads(self) -> list[_CallThread]:
+        """Return all threads: a new one, too, if there is none, or if calls wait for each other and it is allowed."""
         threads = len(self._threads)
         if not threads or threads < min(len(self._left), self._store.calls_at_once):
             self._threads.append(_CallThread(self))
-        for thread in self._threads.copy():
+        return self._threads.copy()
+
+    def _start(self, threads: Iterable[_CallThread]) -> None:
+        """Start what is not started, without the lock: see ``BackgroundThread.start``."""
+        for thread in threads:
             try:
                 thread.start()  # also again, if it was interrupted
-            except RuntimeError:
-                self._threads.remove(thread)
-                if not self._threads:
-                    raise
+            except RuntimeError as error:
+                with self._starting:
+                    if thread in self._threads:
+                        self._threads.remove(thread)
+                    if self._threads:
+                        continue
+                left = self._queue.take_all()  # other callers trusted this one to start it
+                self._answer(left, [error] * len(left))
+                raise
 
     def taken(self, thread: _CallThread) -> list[QueuedCall] | None:
         """Wait for calls, and return those to make together; None if none came for long, so that the thread ends."""

@@ -29,8 +29,8 @@ class LoopNotice:
             with suppress(RuntimeError):  # it is closed
                 loop.call_soon_threadsafe(self._tell)
 
-    async def wait(self, seconds: float) -> None:
-        """Wait for so long at most, or until it is set; clear it."""
+    async def wait(self, seconds: float) -> bool:
+        """Wait for so long at most, or until it is set; clear it, and return whether it was set."""
         if not self._told:
             loop = asyncio.get_running_loop()
             woken = loop.create_future()
@@ -41,7 +41,8 @@ class LoopNotice:
             finally:
                 timer.cancel()
                 self._woken = None
-        self._told = False
+        told, self._told = self._told, False
+        return told
 
     def _tell(self) -> None:
         self.unheard_since = None

@@ -37,6 +37,7 @@ class LoopWaiter:
     ) -> None:
         self._store = store
         self._calls = loop_calls_of(store)
+        self._is_notified = False  # before the next acquire: its permit is probably kept for it
         self._acquisition = Acquisition(
             store, claims, timeout, ready=ready, on_answer=on_answer, notice=LoopNotice
         )
@@ -101,9 +102,13 @@ class LoopWaiter:
 
     async def _made(self, step: Step) -> Any:
         if isinstance(step, Acquire):
-            return await self._calls.make(step, dropped=self._acquisition.not_asked)
+            return await self._calls.make(
+                step, urgent=self._is_notified, dropped=self._acquisition.not_asked
+            )
         if isinstance(step, Run):
             return await self._calls.make(step)
         if step.notified is not None:
-            return await cast("LoopNotice", step.notified).wait(step.seconds)
-        return await asyncio.sleep(step.seconds)
+            self._is_notified = await cast("LoopNotice", step.notified).wait(step.seconds)
+        else:
+            await asyncio.sleep(step.seconds)
+        return None

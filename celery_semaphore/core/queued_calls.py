@@ -1,4 +1,4 @@
-"""QueuedCalls: the calls of coroutines that no thread has taken yet, releases first."""
+"""QueuedCalls: the calls of coroutines that no thread has taken yet, releases first, then what is urgent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from .acquisition import Run
-from .permit import Claim, Wait
+from .permit import Claim
 from .store import CALLED, Acquire, Release
-from .ticket import Ticket
 
 # At once where calls wait for each other, as for the row of a resource: its other calls wait meanwhile.
 RELEASED = 20
@@ -27,6 +26,7 @@ class QueuedCall:
 
     what: Acquire | Release | Run
     answer: asyncio.Future[Any] | None
+    urgent: bool = False  # said of an acquire: the permit is kept for it, and for no other call
     begun: bool = False
 
     def begin(self) -> bool:
@@ -56,11 +56,11 @@ class QueuedCalls:
         self._wakes = SimpleQueue[None]()
         self._taking = threading.Lock()  # of the next two; no signal handler takes it
         self._releases: dict[tuple[Claim, ...], deque[QueuedCall]] = {}
-        self._in_line = deque[QueuedCall]()
+        self._urgent = deque[QueuedCall]()
         self._others = deque[QueuedCall]()
 
     def __bool__(self) -> bool:
-        return bool(self._new or self._releases or self._in_line or self._others)
+        return bool(self._new or self._releases or self._urgent or self._others)
 
     def put(self, call: QueuedCall) -> None:
         self._new.append(call)
@@ -94,19 +94,16 @@ class QueuedCalls:
         with suppress(IndexError):
             while True:
                 call = self._new.popleft()
-                match call.what:
-                    case Release(claims=claims):
-                        self._releases.setdefault(tuple(claims), deque()).append(call)
-                    case Acquire(wait=Wait(ticket=Ticket())):
-                        self._in_line.append(call)
-                    case _:
-                        self._others.append(call)
+                if isinstance(call.what, Release):
+                    self._releases.setdefault(tuple(call.what.claims), deque()).append(call)
+                else:
+                    (self._urgent if call.urgent else self._others).append(call)
 
     def _first(self, most: int) -> list[QueuedCall]:
         some: list[QueuedCall] = []
         while self._releases and len(some) < most:
             some += self._releases_of_one(most - len(some))
-        for queued in (self._in_line, self._others):
+        for queued in (self._urgent, self._others):
             while queued and len(some) < most:
                 some.append(queued.popleft())
         return some

@@ -71,6 +71,30 @@ def test_a_step_that_fails_ends_nothing(
     assert owner.steps <= 2 + (time.monotonic() - began) / 0.05, "it does not spin"
 
 
+def test_a_start_waits_for_no_other(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That waits for the new thread, in which the collector may close what starts it again."""
+    real, goes_on, is_starting = threading.Thread.start, threading.Event(), threading.Event()
+
+    def slowly(thread: threading.Thread) -> None:
+        is_starting.set()
+        assert goes_on.wait(10)
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    starter, again = (threading.Thread(target=owner.thread.start, daemon=True) for _ in range(2))
+    real(starter)
+    assert is_starting.wait(10)
+    real(again)
+    again.join(5)
+    ended = not again.is_alive()
+    goes_on.set()
+    starter.join(10)
+    wait_until(lambda: owner.steps, 10)
+    assert ended
+    assert len(named("a-thread")) == 1
+    owner.over.set()
+
+
 def test_a_thread_that_did_not_start_is_not_waited_for(owner: Owner) -> None:
     assert owner.thread.join(60)
 

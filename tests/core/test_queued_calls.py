@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.acquisition import Run
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.queued_calls import RELEASED, QueuedCall, QueuedCalls
 from celery_semaphore.core.store import CALLED, Acquire, Release
-from celery_semaphore.core.ticket import Ticket
 from tests.support.calling import SOON
 from tests.support.process import wait_until
 
@@ -25,8 +24,12 @@ def claim(key: str) -> list[Claim]:
     return [Claim("export", key, 1)]
 
 
-def acquire(holder: str, ticket: Ticket | None = None) -> Acquire:
-    return Acquire(claim("a"), holder, Wait(Kind.BLOCK, ticket, 0))
+def acquire(holder: str) -> Acquire:
+    return Acquire(claim("a"), holder)
+
+
+def urgent(holder: str) -> QueuedCall:
+    return QueuedCall(acquire(holder), None, urgent=True)
 
 
 def release(holder: str, key: str = "a") -> Release:
@@ -40,7 +43,7 @@ def ask() -> None:
 def queue_of(*calls: Any, at_once: int = 4) -> QueuedCalls:
     queue = QueuedCalls(lambda: at_once)
     for what in calls:
-        queue.put(QueuedCall(what, None))
+        queue.put(what if isinstance(what, QueuedCall) else QueuedCall(what, None))
     return queue
 
 
@@ -56,16 +59,14 @@ def all_taken(queue: QueuedCalls) -> list[list[Any]]:
     return taken
 
 
-def test_releases_come_first_and_then_what_is_in_line() -> None:
-    """A permit is kept for what is in line and granted."""
-    waits = acquire("granted", Ticket("1:1", 0, 1))
-    queue = queue_of(acquire("new"), Run(ask), waits, release("over"))
+def test_releases_come_first_and_then_what_is_urgent() -> None:
+    """All others come in their order."""
+    queue = queue_of(acquire("new"), Run(ask), urgent("granted"), release("over"))
     assert all_taken(queue) == [["over"], ["granted"], ["new"], ["ask"]]
 
 
 def test_one_thread_takes_all_kinds_together() -> None:
-    waits = acquire("granted", Ticket("1:1", 0, 1))
-    calls = [acquire("new"), waits, release("over"), release("other", "b")]
+    calls = [acquire("new"), urgent("granted"), release("over"), release("other", "b")]
     assert all_taken(queue_of(*calls, at_once=1)) == [["over", "other", "granted", "new"]]
 
 
@@ -85,8 +86,7 @@ def test_releases_of_one_key_are_taken_together() -> None:
 
 
 def test_all_are_taken_at_once() -> None:
-    waits = acquire("granted", Ticket("1:1", 0, 1))
-    queue = queue_of(acquire("new"), waits, release("over"), release("other", "b"))
+    queue = queue_of(acquire("new"), urgent("granted"), release("over"), release("other", "b"))
     assert holders(queue.take_all()) == ["over", "other", "granted", "new"]
     assert not queue
 

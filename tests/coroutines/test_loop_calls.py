@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 
 from celery_semaphore import AsyncSemaphore, SemaphoreTimeout
-from celery_semaphore.core import background_thread, loop_calls, loop_waiter
+from celery_semaphore.core import acquisition, background_thread, loop_calls, loop_waiter
 from celery_semaphore.core.acquisition import Run
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
 from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.queued_calls import QueuedCall, QueuedCalls
+from celery_semaphore.core.store import Acquire
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, in_child, occupied
+from tests.support.calling import SOON, in_child, known, occupied
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
@@ -154,6 +155,112 @@ class TestThreads:
         asyncio.run(acquired_and_released(api, 5.0))
         wait_until(lambda: not calls._left, SOON, "no call is left")
         assert len(calls._threads) == 1
+
+    @pytest.mark.parametrize(
+        "name", ["celery-semaphore-calls", "celery-semaphore-leases", "celery-semaphore-releases"]
+    )
+    def test_what_is_released_in_a_thread_that_has_not_begun(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """The collector may close a coroutine there, and what starts the thread waits for it."""
+        set_ident, released = threading.Thread._set_ident, list[str]()  # type: ignore[attr-defined]
+        api, held_permits, calls = (
+            AsyncSemaphore("api", 1, store=store),
+            held_permits_in(store),
+            loop_calls_of(store),
+        )
+
+        def close(thread: threading.Thread) -> None:
+            set_ident(thread)
+            if thread.name == name and not released:
+                released.append(name)
+                calls.release_soon("a", [ONE])
+                held_permits.release_later("b", [ONE])
+
+        monkeypatch.setattr(threading.Thread, "_set_ident", close)
+
+        def use() -> None:
+            asyncio.run(acquired_and_released(api))
+            held_permits.release_later("c", [ONE])
+
+        using = threading.Thread(target=use, daemon=True)
+        using.start()
+        using.join(SOON)
+        assert released == [name]
+        assert not using.is_alive()
+        asyncio.run(acquired_and_released(api))
+
+    def test_no_thread_can_be_started(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor are calls left whose callers saw that another one was starting it."""
+        calls, start = loop_calls_of(store), background_thread.BackgroundThread.start
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            trusting = QueuedCall(Run(lambda: None), loop.create_future())
+
+            def fail(_: Any) -> None:
+                calls._queue.put(trusting)
+                raise RuntimeError("can't start new thread")
+
+            monkeypatch.setattr(background_thread.BackgroundThread, "start", fail)
+            with pytest.raises(RuntimeError, match="new thread"):
+                calls.queue(Run(lambda: None))
+            monkeypatch.setattr(background_thread.BackgroundThread, "start", start)
+            assert trusting.answer is not None
+            with pytest.raises(RuntimeError, match="new thread"):
+                await asyncio.wait_for(trusting.answer, SOON)
+
+        asyncio.run(main())
+        asyncio.run(acquired_and_released(AsyncSemaphore("api", 1, store=store)))
+
+
+class TestUrgent:
+    """What is asked once a permit is kept for the call, and for no other."""
+
+    @pytest.fixture
+    def urgent(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+        """Return whether each acquire was."""
+        put, found = LoopCalls._put, list[bool]()
+
+        def noted(calls: LoopCalls, call: QueuedCall) -> None:
+            if isinstance(call.what, Acquire):
+                found.append(call.urgent)
+            put(calls, call)
+
+        monkeypatch.setattr(LoopCalls, "_put", noted)
+        return found
+
+    def test_what_was_granted(self, store: MemoryStore, urgent: list[bool]) -> None:
+        api = AsyncSemaphore("api", 1, store=store)
+
+        async def main() -> None:
+            permit = await api.acquire()
+            acquiring = asyncio.create_task(api.acquire())
+            await until(lambda: known(store))
+            await api.release(permit)
+            await api.release(await acquiring)
+
+        asyncio.run(main())
+        assert urgent == [False, False, True]
+
+    def test_nothing_else_that_asks_again(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, urgent: list[bool]
+    ) -> None:
+        """As after a third of a lease: of many that wait, they would keep all others out."""
+        monkeypatch.setattr(acquisition, "ASKS", 1000)
+        api = AsyncSemaphore("api", 1, store=store)
+        store.acquire([ONE], "other")
+
+        async def main() -> None:
+            acquiring = asyncio.create_task(api.acquire())
+            await until(lambda: len(urgent) > 2)
+            acquiring.cancel()
+            await asyncio.wait([acquiring])
+
+        asyncio.run(main())
+        assert urgent == [False] * len(urgent)
 
 
 class TestPostgreSQL:

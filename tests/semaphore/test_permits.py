@@ -220,8 +220,8 @@ class TestForks:
             assert in_child(child)
 
     def test_a_child_forked_while_others_ask(self, store: MemoryStore) -> None:
-        """The lock of the held permits was another thread's at the fork."""
+        """The lock of the thread that renews was another thread's at the fork."""
         api = Semaphore("api", 1, store=store, timeout=SOON)
         api.release(api.acquire())
-        with held_permits_in(store)._starting:
+        with held_permits_in(store)._keeper._thread._starting:
             assert in_child(lambda: api.acquire(timeout=1).token > 0)
