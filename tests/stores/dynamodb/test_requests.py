@@ -21,17 +21,6 @@ A, B = Key("r", "api"), Key("r", "b")
 
 
 @pytest.fixture
-def table(emulator_server: EmulatorServer) -> str:
-    return emulator_server.new_table()
-
-
-@pytest.fixture
-def store(emulator_server: EmulatorServer, table: str) -> Iterator[DynamoStore]:
-    with closing(emulator_server.store(table, timeout=5.0)) as store:
-        yield store
-
-
-@pytest.fixture
 def other(emulator_server: EmulatorServer, table: str) -> Iterator[DynamoStore]:
     with closing(emulator_server.store(table, timeout=5.0)) as other:
         yield other

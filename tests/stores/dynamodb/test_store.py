@@ -28,17 +28,6 @@ from tests.support.proxy import Proxy
 pytestmark = pytest.mark.variants
 
 
-@pytest.fixture
-def table(emulator_server: EmulatorServer) -> str:
-    return emulator_server.new_table()
-
-
-@pytest.fixture
-def store(emulator_server: EmulatorServer, table: str) -> Iterator[DynamoStore]:
-    with closing(emulator_server.store(table, timeout=5.0)) as store:
-        yield store
-
-
 class TestLostAnswersOnDynamo(LostAnswers):
     @pytest.fixture
     def server(self, emulator_server: EmulatorServer) -> EmulatorServer:
