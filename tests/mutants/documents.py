@@ -346,6 +346,22 @@ MUTANTS = (
         REQUESTS,
     ),
     dynamo(
+        "a tombstone stays in its resource though a later one is a document",
+        "it is of the same holder; but it is read first, and ends sooner",
+        "tombstones",
+        "        if until > now and Key(TOMBSTONE, name, holder) not in marks\n",
+        "        if until > now\n",
+        REQUESTS,
+    ),
+    dynamo(
+        "a resource that idles is deleted with what lies in it",
+        "after ten leases; but of a lease that was made much shorter",
+        "transaction",
+        "        if ended and document.expires is not None:",
+        "        if False and document.expires is not None:",
+        REQUESTS,
+    ),
+    dynamo(
         "a tombstone in a resource is read as another one",
         "a holder that was released gets a permit",
         "transaction",

@@ -13,7 +13,7 @@ from ..engine.codec import encode_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST = 3  # of one item: with these, and five holders, it is still one write unit
+MOST = 3  # of one item: with these, five holders and short names it is still one write unit
 
 
 def placed(
@@ -29,7 +29,12 @@ def placed(
     rest = {
         key: mark for key, mark in marks.items() if key.item not in new or not _is_of(key, name)
     }
-    lasting = {holder: until for holder, until in before.items() if until > now}
+    # Not of a holder that is marked anew: what lies in the item would hide a later end in a document.
+    lasting = {
+        holder: until
+        for holder, until in before.items()
+        if until > now and Key(TOMBSTONE, name, holder) not in marks
+    }
     if len(lasting.keys() | new.keys()) <= MOST:
         return lasting | new, rest
     documents = {

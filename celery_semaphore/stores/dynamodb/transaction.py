@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.key import all_keys_of, semaphore_of
@@ -257,6 +258,8 @@ class DynamoTransaction:
         version = seen if key == Key(STORE) else _version(row.version if row else 0)
         known = seen if key.kind == RESOURCE else None
         ended = self._ended.get(key, {})
+        if ended and document.expires is not None:  # the lease may have been longer
+            document = replace(document, expires=max(document.expires, *ended.values()))
         new = Row(version, document.body, self.now, known, document.expires, ended)
         if key.kind == RESOURCE:
             self._written[key] = version

@@ -114,8 +114,10 @@ def marks_of(*holders: str, at: str = "api") -> dict[Key, Document | None]:
         ({"a": 7, "b": 7, "c": 7}, ["b"], {"a": 7, "b": 9, "c": 7}, []),
         ({"a": 7, "b": 7, "c": 7}, ["i"], {"i": 9}, [*"abc"]),
         ({"a": 7}, [*"bcde"], {"a": 7}, [*"bcde"]),
+        ({"a": 7, "b": 7}, [*"bcde"], {"a": 7}, [*"bcde"]),
+        ({"a": 7}, ["a", "x" * 700], {"a": 9}, ["x" * 700]),
     ],
-    ids=["beside", "expired", "no attribute", "again", "full", "too many"],
+    ids=["beside", "expired", "no attribute", "again", "full", "too many", "hidden", "anew"],
 )
 def test_where_tombstones_are_placed(
     before: dict[str, int], new: list[str], placed_in: dict[str, int], documents: list[str]
@@ -124,6 +126,45 @@ def test_where_tombstones_are_placed(
     found, rest = placed("api", before, marks_of(*new) | others, 5)
     assert found == placed_in
     assert rest.keys() == {*marks_of(*documents), *others}
+
+
+@pytest.mark.variants
+def test_an_end_is_hidden_by_no_earlier_one(emulator_server: EmulatorServer, table: str) -> None:
+    """A release that is repeated marks its holder once more, in a call that marks many dead holders, too."""
+    now = [1_000_000.0]
+    with closing(
+        emulator_server.store(table, timeout=5.0, lease=10.0, now=lambda: now[0])
+    ) as store:
+
+        def pass_by(seconds: int) -> None:
+            for _ in range(seconds):
+                now[0] += 1
+                store._made(store._seen)
+
+        many = claim(limit=9)
+        for holder in "abc":
+            permit_of(store.acquire(many, holder))
+        pass_by(7)
+        permit_of(store.acquire(many, "late"))
+        store.release("late", many)
+        pass_by(8)
+        store.release("late", many)
+        pass_by(3)
+        assert refusal_of(store.acquire(many, "late")).reason is Reason.RELEASED
+
+
+@pytest.mark.variants
+def test_a_tombstone_does_not_outlive_its_item(emulator_server: EmulatorServer, table: str) -> None:
+    """It was made in a longer lease."""
+    with closing(emulator_server.store(table, timeout=5.0, lease=3600.0)) as store:
+        store.release("late", claim())
+        store.set_lease(10.0)
+        permit_of(store.acquire(claim(), "a"))
+        store.release("a", claim())
+        items = store._link.call("scan", ConsistentRead=True)["Items"]
+        (item,) = [each for each in items if "ended" in each]
+        last = max(int(until["N"]) for until in item["ended"]["M"].values())
+        assert int(item["ttl"]["N"]) * 1_000_000 > last
 
 
 def test_versions_are_known_of_all_or_of_none_and_of_so_many() -> None:
