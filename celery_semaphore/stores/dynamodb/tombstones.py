@@ -45,7 +45,7 @@ def placed(
 
 
 def _fit_for_item(name: str, marks: Changes) -> dict[str, int]:
-    """Return the ends of the tombstones whose holders are short and of plain characters: they become attributes."""
+    """Return the ends of tombstones with a short holder of plain characters, for it becomes an attribute."""
     return {
         key.item: mark.expires
         for key, mark in marks.items()
