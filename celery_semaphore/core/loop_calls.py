@@ -120,7 +120,10 @@ class LoopCalls:
                         self._threads.remove(thread)
                     if self._threads:
                         continue
+                # Without the lock: the collector may put a call in where another thread takes.
                 left = self._queue.take_all()  # other callers trusted this one to start it
+                with self._starting:
+                    self._left.difference_update(left)
                 self._answer(left, [error] * len(left))
                 raise
 

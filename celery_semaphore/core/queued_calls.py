@@ -54,7 +54,8 @@ class QueuedCalls:
         self._new = deque[QueuedCall]()
         # What wakes a thread. Each looks at the queue before it waits, so a few are enough for all calls.
         self._wakes = SimpleQueue[None]()
-        self._taking = threading.Lock()  # of the next two; no signal handler takes it
+        # Of the next three. Reentrant: where no thread can be started, a signal handler takes all, too.
+        self._taking = threading.RLock()
         self._releases: dict[tuple[Claim, ...], deque[QueuedCall]] = {}
         self._urgent = deque[QueuedCall]()
         self._others = deque[QueuedCall]()

@@ -12,12 +12,11 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore, async_semaphore
 from celery_semaphore.core import lease
-from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from tests.support.calling import SOON, occupied, waiting
+from tests.support.calling import SOON, known, occupied, waiting
 from tests.support.process import wait_until
 
 from .loops import LOOPS, left, soon_nothing_is_left, until
@@ -106,7 +105,7 @@ def test_a_closed_loop_takes_no_turn(store: MemoryStore) -> None:
     try:
         for n in range(3):
             # It has read that it waits: else the loop drops it as it is closed.
-            closed_with(api.acquire, "asyncio", lambda n=n: len(asker_of(store)._waiting) > n)
+            closed_with(api.acquire, "asyncio", lambda n=n: known(store) > n)
     finally:
         gc.enable()
     gc.collect()

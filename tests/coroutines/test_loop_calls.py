@@ -201,6 +201,7 @@ class TestThreads:
             trusting = QueuedCall(Run(lambda: None), loop.create_future())
 
             def fail(_: Any) -> None:
+                calls._left.add(trusting)
                 calls._queue.put(trusting)
                 raise RuntimeError("can't start new thread")
 
@@ -211,6 +212,7 @@ class TestThreads:
             assert trusting.answer is not None
             with pytest.raises(RuntimeError, match="new thread"):
                 await asyncio.wait_for(trusting.answer, SOON)
+            assert not calls._left
 
         asyncio.run(main())
         asyncio.run(acquired_and_released(AsyncSemaphore("api", 1, store=store)))
