@@ -22,6 +22,10 @@ class StoreUnavailable(SemaphoreError):
         self.reason = message if reason is None else reason
 
 
+class ResourceBusy(StoreUnavailable):
+    """Other calls kept the resource busy for the whole time of this one; the store answers calls of other resources."""
+
+
 class StoreFull(StoreUnavailable):
     """The store has no room for what it was given: its memory or its disk is full."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import Any
 
-from ..errors import SemaphoreError, StoreUnavailable
+from ..errors import ResourceBusy, SemaphoreError, StoreUnavailable
 from .acquisition import Run
 from .asker import asker_of
 from .at_exit import flush_at_exit
@@ -142,8 +142,9 @@ class LoopCalls:
         """Make these calls, and wake their loops.
 
         If the store does not answer one of them, that is the answer of all that are queued by then: else each would
-        wait until the store has not answered all those before it.
+        wait until the store has not answered all those before it. If a resource is busy, it is that of its calls alone.
         """
+        taken = some
         try:
             left = _together(call for call in some if call.begin())
             while left:
@@ -151,14 +152,16 @@ class LoopCalls:
                 said = self._said(calls)
                 self._answer(calls, said)
                 if unavailable := [each for each in said if isinstance(each, StoreUnavailable)]:
+                    is_busy = isinstance(unavailable[0], ResourceBusy)
                     rest = [call for calls in left for call in calls]
-                    rest += self._queue.take_all()
+                    rest += self._queue.take_all(calls[0].resources if is_busy else None)
                     some = [*some, *rest]
                     self._answer(rest, unavailable[:1] * len(rest))
                     break
         except BaseException as error:  # noqa: BLE001 - else its coroutines would wait for ever
             self._answer(some, [error] * len(some))
         finally:
+            self._queue.are_made(taken)
             with self._starting:
                 self._left.difference_update(some)
 

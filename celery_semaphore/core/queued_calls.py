@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
 from .acquisition import Run
-from .permit import Claim
 from .store import CALLED, Acquire, Release
 
 # At once where calls wait for each other, as for the row of a resource: its other calls wait meanwhile.
 RELEASED = 20
+
+Resources = tuple[str, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +28,12 @@ class QueuedCall:
     answer: asyncio.Future[Any] | None
     urgent: bool = False  # said of an acquire: the permit is kept for it, and for no other call
     begun: bool = False
+
+    @property
+    def resources(self) -> Resources:
+        return (
+            () if isinstance(self.what, Run) else tuple(each.resource for each in self.what.claims)
+        )
 
     def begin(self) -> bool:
         """Return whether it is to be made: a release always, others unless their coroutine was cancelled."""
@@ -46,6 +52,9 @@ class QueuedCalls:
 
     A coroutine that gives up leaves a release. Were it not made before the next acquires, coroutines that give up again
     and again would leave places in line faster than they are released, and the permits would go to those places.
+
+    Where calls wait for each other, half of the threads make those of one resource at most: while its row is locked,
+    the others make those of other resources.
     """
 
     def __init__(self, at_once: Callable[[], int]) -> None:
@@ -54,11 +63,10 @@ class QueuedCalls:
         self._new = deque[QueuedCall]()
         # What wakes a thread. Each looks at the queue before it waits, so a few are enough for all calls.
         self._wakes = SimpleQueue[None]()
-        # Of the next three. Reentrant: where no thread can be started, a signal handler takes all, too.
+        # Of all below. Reentrant: where no thread can be started, a signal handler takes all, too.
         self._taking = threading.RLock()
-        self._releases: dict[tuple[Claim, ...], deque[QueuedCall]] = {}
-        self._urgent = deque[QueuedCall]()
-        self._others = deque[QueuedCall]()
+        self._releases, self._urgent, self._others = _ByResources(), _ByResources(), _ByResources()
+        self._taken_now = Counter[str]()  # how many threads make calls of a resource
 
     def __bool__(self) -> bool:
         return bool(self._new or self._releases or self._urgent or self._others)
@@ -71,50 +79,92 @@ class QueuedCalls:
     def take(self, timeout: float) -> list[QueuedCall]:
         """Return what to make together; wait for it for ``timeout`` seconds, then raise ``queue.Empty``.
 
-        It may return nothing sooner.
+        It may return nothing sooner. The thread calls ``are_made`` afterwards.
         """
         if not (some := self._taken()):
             self._wakes.get(timeout=timeout)
             some = self._taken()
         return some
 
-    def take_all(self) -> list[QueuedCall]:
-        """Return all that is queued."""
+    def are_made(self, some: Sequence[QueuedCall]) -> None:
+        """Let others of their resources be taken, at least by this thread: it looks at the queue before it waits."""
+        with self._taking:
+            self._taken_now -= Counter({*some[0].resources})
+
+    def take_all(self, resources: Resources | None = None) -> list[QueuedCall]:
+        """Return all that is queued, or all of these resources."""
         with self._taking:
             self._sort()
-            return self._first(sys.maxsize)
+            return [
+                call
+                for queued in (self._releases, self._urgent, self._others)
+                for call in queued.take_all(resources)
+            ]
 
     def _taken(self) -> list[QueuedCall]:
         with self._taking:
             self._sort()
             if self._at_once() == 1:
-                return self._first(CALLED)
-            return self._releases_of_one() or self._first(1)
+                return self._many()
+            some = (
+                self._releases.take(RELEASED, self._may_be_taken)
+                or self._urgent.take(1, self._may_be_taken)
+                or self._others.take(1, self._may_be_taken)
+            )
+            if some:
+                self._taken_now += Counter({*some[0].resources})
+            return some
 
     def _sort(self) -> None:
         with suppress(IndexError):
             while True:
                 call = self._new.popleft()
                 if isinstance(call.what, Release):
-                    self._releases.setdefault(tuple(call.what.claims), deque()).append(call)
+                    self._releases.put(call)
                 else:
-                    (self._urgent if call.urgent else self._others).append(call)
+                    (self._urgent if call.urgent else self._others).put(call)
 
-    def _first(self, most: int) -> list[QueuedCall]:
+    def _many(self) -> list[QueuedCall]:
         some: list[QueuedCall] = []
-        while self._releases and len(some) < most:
-            some += self._releases_of_one(most - len(some))
-        for queued in (self._urgent, self._others):
-            while queued and len(some) < most:
-                some.append(queued.popleft())
+        for queued in (self._releases, self._urgent, self._others):
+            while queued and len(some) < CALLED:
+                some += queued.take(CALLED - len(some))
         return some
 
-    def _releases_of_one(self, most: int = RELEASED) -> list[QueuedCall]:
-        """Return releases of the same claims; those that are left come after those of all other claims."""
-        for claims in self._releases:
-            queued = self._releases.pop(claims)
-            some = [queued.popleft() for _ in range(min(most, len(queued)))]
-            if queued:
-                self._releases[claims] = queued
-            return some
-        return []
+    def _may_be_taken(self, resources: Resources) -> bool:
+        most = self._at_once() // 2
+        return all(self._taken_now[each] < most for each in resources)
+
+
+class _ByResources:
+    """Calls in the order in which they came; but those of a resource that are left come after those of all others."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Resources, deque[QueuedCall]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._calls.values()))
+
+    def put(self, call: QueuedCall) -> None:
+        self._calls.setdefault(call.resources, deque()).append(call)
+
+    def take(
+        self, most: int, may_be_taken: Callable[[Resources], bool] = lambda _: True
+    ) -> list[QueuedCall]:
+        """Return calls of the same resources."""
+        resources = next(filter(may_be_taken, self._calls), None)
+        if resources is None:
+            return []
+        queued = self._calls.pop(resources)
+        some = [queued.popleft() for _ in range(min(most, len(queued)))]
+        if queued:
+            self._calls[resources] = queued
+        return some
+
+    def take_all(self, resources: Resources | None) -> list[QueuedCall]:
+        """Return all, or those of these resources."""
+        some = [*self._calls] if resources is None else [resources]
+        return [call for each in some for call in self._calls.pop(each, ())]

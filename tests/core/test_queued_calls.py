@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import Empty
 from threading import Thread
 from typing import Any
@@ -20,12 +21,12 @@ from tests.support.process import wait_until
 AT_ONCE = 0.0  # without a wait
 
 
-def claim(key: str) -> list[Claim]:
-    return [Claim("export", key, 1)]
+def claims(*keys: str) -> list[Claim]:
+    return [Claim("export", key, 1) for key in keys]
 
 
-def acquire(holder: str) -> Acquire:
-    return Acquire(claim("a"), holder)
+def acquire(holder: str, *keys: str) -> Acquire:
+    return Acquire(claims(*keys or "a"), holder)
 
 
 def urgent(holder: str) -> QueuedCall:
@@ -33,7 +34,7 @@ def urgent(holder: str) -> QueuedCall:
 
 
 def release(holder: str, key: str = "a") -> Release:
-    return Release(holder, claim(key))
+    return Release(holder, claims(key))
 
 
 def ask() -> None:
@@ -52,11 +53,17 @@ def holders(calls: Sequence[QueuedCall]) -> list[Any]:
 
 
 def all_taken(queue: QueuedCalls) -> list[list[Any]]:
-    """Return the holders of all calls, as they are taken together."""
+    """Return the holders of all calls, as one thread after the other takes and makes them together."""
     taken = []
     while queue:
-        taken.append(holders(queue.take(AT_ONCE)))
+        taken.append(made(queue, AT_ONCE))
     return taken
+
+
+def made(queue: QueuedCalls, timeout: float) -> list[Any]:
+    if some := queue.take(timeout):
+        queue.are_made(some)
+    return holders(some)
 
 
 def test_releases_come_first_and_then_what_is_urgent() -> None:
@@ -108,11 +115,11 @@ def test_it_waits_no_longer_than_it_is_told() -> None:
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_each_thread_takes_what_comes(at_once: int) -> None:
     """No call is forgotten, however the threads that take and those that put are interleaved."""
-    queue, taken = QueuedCalls(lambda: at_once), list[QueuedCall]()
+    queue, taken = QueuedCalls(lambda: at_once), list[str]()
     names = [str(n) for n in range(2000)]
 
     def take() -> None:
-        while "the end" not in holders(some := queue.take(SOON)):
+        while "the end" not in (some := made(queue, SOON)):
             taken.extend(some)
 
     def put(some: list[str]) -> None:
@@ -129,7 +136,7 @@ def test_each_thread_takes_what_comes(at_once: int) -> None:
         wait_until(lambda: not queue, SOON, "one thread ends")
     for each in threads:
         each.join(SOON)
-    assert sorted(holders(taken)) == sorted(names)
+    assert sorted(taken) == sorted(names)
 
 
 def test_a_put_that_is_interrupted_keeps_no_later_call() -> None:
@@ -138,6 +145,62 @@ def test_a_put_that_is_interrupted_keeps_no_later_call() -> None:
     queue._new.append(QueuedCall(acquire("interrupted"), None))
     queue.put(QueuedCall(acquire("next"), None))
     assert [holders(queue.take(AT_ONCE)) for _ in range(2)] == [["interrupted"], ["next"]]
+
+
+class TestBusyResource:
+    """Half of the threads wait for its row, and the others make the calls of other resources."""
+
+    @staticmethod
+    def taken(queue: QueuedCalls) -> list[QueuedCall]:
+        """Take, and make nothing yet; what is left may have to wait for ``are_made``."""
+        with suppress(Empty):
+            return queue.take(AT_ONCE)
+        return []
+
+    @pytest.mark.parametrize("busy", [acquire, urgent])
+    def test_other_calls_pass_it(self, busy: Any) -> None:
+        queue = queue_of(*map(busy, "123"), acquire("other", "b"), Run(ask))
+        taken = [holders(self.taken(queue)) for _ in range(5)]
+        assert sorted(taken[:4]) == [["1"], ["2"], ["ask"], ["other"]]
+        assert taken[4] == []
+
+    def test_they_pass_its_releases(self) -> None:
+        queue = queue_of(*[release(str(n)) for n in range(3 * RELEASED)], acquire("other", "b"))
+        assert [len(self.taken(queue)) for _ in range(2)] == [RELEASED, RELEASED]
+        assert [holders(self.taken(queue)) for _ in range(2)] == [["other"], []]
+
+    def test_it_is_taken_again_once_they_are_made(self) -> None:
+        queue = queue_of(*map(acquire, "1234"))
+        first, second = self.taken(queue), self.taken(queue)
+        for made_now, following in ((first, ["3"]), (second, ["4"])):
+            assert not self.taken(queue)
+            queue.are_made(made_now)
+            assert holders(self.taken(queue)) == following
+
+    def test_a_call_of_two_resources_waits_for_both(self) -> None:
+        """And counts for both; one that is claimed twice counts once."""
+        queue = queue_of(
+            acquire("1", "a"), acquire("2", "a", "a"), acquire("3", "b", "a"), acquire("4", "b")
+        )
+        first, second = self.taken(queue), self.taken(queue)
+        assert [holders(some) for some in (first, second)] == [["1"], ["2"]]
+        assert [holders(self.taken(queue)) for _ in range(2)] == [["4"], []]
+        queue.are_made(second)
+        queue.put(QueuedCall(acquire("5", "b"), None))
+        assert [holders(self.taken(queue)) for _ in range(2)] == [["3"], []]
+
+    def test_only_its_calls_are_taken_from_the_queue(self) -> None:
+        """As the answer of one of them is that of all."""
+        queue = queue_of(acquire("1"), release("2"), urgent("3"), acquire("other", "b"), Run(ask))
+        (resource,) = (each.resource for each in claims("a"))
+        assert holders(queue.take_all((resource,))) == ["2", "3", "1"]
+        assert all_taken(queue) == [["other"], ["ask"]]
+
+
+def test_each_resource_has_its_turn() -> None:
+    """However many calls of another one are queued."""
+    queue = queue_of(*map(acquire, "123"), acquire("x", "b"), acquire("4"), acquire("y", "c"))
+    assert all_taken(queue) == [["1"], ["x"], ["y"], ["2"], ["3"], ["4"]]
 
 
 class TestBegun:

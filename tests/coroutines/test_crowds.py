@@ -149,7 +149,7 @@ def releases_left(store: Store) -> int:
     releaser, queue = held_permits_in(store)._releaser, loop_calls_of(store)._queue
     with queue._taking:
         queue._sort()
-        queued = sum(map(len, queue._releases.values()))
+        queued = len(queue._releases)
     return queued + len(releaser._releases) + len(releaser._jobs)
 
 

@@ -16,12 +16,14 @@ from celery_semaphore.core import acquisition, background_thread, loop_calls, lo
 from celery_semaphore.core.acquisition import Run
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.core.queued_calls import QueuedCall, QueuedCalls
 from celery_semaphore.core.store import Acquire
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.errors import SemaphoreError, StoreUnavailable
+from celery_semaphore.errors import ResourceBusy, SemaphoreError, StoreUnavailable
+from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
+from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON, in_child, known, occupied
 from tests.support.postgres import PostgresServer
 from tests.support.process import wait_until
@@ -64,7 +66,7 @@ class TestThreads:
         async def main() -> None:
             for _ in range(5):
                 over.clear()
-                waits = [asyncio.create_task(acquired_and_released(slow)) for _ in range(3)]
+                waits = [asyncio.create_task(acquired_and_released(slow)) for _ in range(9)]
                 await asyncio.create_task(acquired_and_released(free, SOON / 2))
                 over.set()
                 await asyncio.gather(*waits)
@@ -288,6 +290,36 @@ class TestPostgreSQL:
                 lock.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('locked'))")
                 asyncio.run(both())
 
+    def test_many_that_wait_for_a_locked_row_stop_no_other_semaphore(
+        self, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Nor is that one told that the store does not answer."""
+        store = store_from_url(postgres.url, StoreOptions(timeout=2.0))
+        locked, free = (AsyncSemaphore(name, 9, store=store) for name in ("locked", "free"))
+        was_made = list[float]()
+
+        async def main() -> None:
+            await acquired_and_released(free)
+            lock.execute("SELECT pg_advisory_xact_lock(celery_semaphore.v1_lock_key('locked'))")
+            crowd = [asyncio.create_task(acquired_and_released(locked, 60)) for _ in range(40)]
+            await until(lambda: "'locked'" in caplog.text)
+            await until(lambda: calls_that_wait_for_a_lock(lock) == 2)
+            for _ in range(20):
+                was_made.append(await acquired_and_released(free))
+                await asyncio.sleep(0.1)
+            with pytest.raises(ResourceBusy, match="lock timeout"):
+                store.acquire([Claim("locked", None, 9)], "other")
+            lock.rollback()
+            await asyncio.gather(*crowd)
+
+        with postgres.client() as lock:
+            lock.autocommit = False
+            asyncio.run(main())
+        assert max(was_made) < 1.0, "none has waited for the lock"
+        assert "'free'" not in caplog.text
+        soon_nothing_is_left(store)
+        store.close()
+
     def test_seven_threads_of_ours_at_most(self, postgres: PostgresServer) -> None:
         """Four of them make calls, however many coroutines wait."""
         api, before = AsyncSemaphore("api", 2, url=postgres.url), threads_of_ours()
@@ -301,6 +333,11 @@ class TestPostgreSQL:
             assert most <= 7
 
         asyncio.run(main())
+
+
+def calls_that_wait_for_a_lock(client: Any) -> int:
+    ((waiting,),) = client.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchall()
+    return int(waiting)
 
 
 class Hanging(MemoryStore):
@@ -378,6 +415,32 @@ class TestHangingStore:
 
         asyncio.run(main())
         assert not any(isinstance(each, Run) for each in queued)
+
+    def test_a_busy_resource_is_the_answer_of_its_calls_alone(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They would wait for it one after the other, and others would not."""
+        calls, made, queued = loop_calls_of(store), store.acquire, list[QueuedCall]()
+
+        def busy(claims: Any, *given: Any) -> Any:
+            if claims != [ONE]:
+                return made(claims, *given)
+            for call in queued:
+                calls._queue.put(call)
+            raise ResourceBusy("busy")
+
+        monkeypatch.setattr(store, "acquire", busy)
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            for claim in (ONE, Claim("free", None, 1)):
+                queued.append(QueuedCall(Acquire([claim], "other"), loop.create_future()))
+            answers = [each.answer for each in queued if each.answer]
+            first = calls.queue(Acquire([ONE], "one"))
+            said = await asyncio.gather(first, *answers, return_exceptions=True)
+            assert [type(each) for each in said] == [ResourceBusy, ResourceBusy, Permit]
+
+        asyncio.run(main())
 
     def test_a_release_is_repeated(self) -> None:
         store = Hanging()

@@ -15,7 +15,7 @@ from psycopg import errors, pq
 
 from ...core.formats import NewerFormat
 from ...core.permit import OtherClaims
-from ...errors import SemaphoreError, StoreFull, StoreUnavailable
+from ...errors import ResourceBusy, SemaphoreError, StoreFull, StoreUnavailable
 from ..durations import OtherLease
 from ..encoding import ticket_of, unpacked
 from .names import original
@@ -201,13 +201,18 @@ def translated() -> Iterator[None]:
             reason += f"; run `{INSTALL}`, or in a Django project its migrations"
         what = "refused the call" if error.sqlstate else "did not answer"
         msg = f"The store {what}: {reason}"
-        unavailable = StoreFull if isinstance(error, errors.DiskFull) else StoreUnavailable
-        raise unavailable(msg, reason) from error
+        raise _unavailable(error)(msg, reason) from error
+
+
+def _unavailable(error: psycopg.Error) -> type[StoreUnavailable]:
+    if isinstance(error, errors.LockNotAvailable):
+        return ResourceBusy
+    return StoreFull if isinstance(error, errors.DiskFull) else StoreUnavailable
 
 
 def is_busy(error: SemaphoreError) -> bool:
     """Return whether another call kept a lock for as long as this one waited for it."""
-    return isinstance(error.__cause__, errors.LockNotAvailable)
+    return isinstance(error, ResourceBusy)
 
 
 def is_one_resources(error: SemaphoreError) -> bool:

@@ -34,7 +34,8 @@ class Runner:
     ) -> None:
         self.epoch: int | None = None
         self._durations = durations
-        self.lock_timeout = round(link.timeout * 1000)  # milliseconds to wait for a lock
+        # Milliseconds to wait for a lock: the server says that it was locked before its answer counts as lost.
+        self.lock_timeout = round(link.timeout * 900)
         self._link = link
         self._place = place
         self._now = options.now
@@ -43,7 +44,7 @@ class Runner:
     def reap(self, names: list[str]) -> Outgoing:
         """Reap these resources; skip those that another call has locked, which become overdue again."""
         try:
-            return self._reap(names, self.lock_timeout // 4)  # before the answer counts as lost
+            return self._reap(names, self.lock_timeout // 4)
         except SemaphoreError as error:
             if not is_one_resources(error):
                 raise
