@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..encoding import microseconds
 from .items import INDEX, PARKED, USED, Item, of_index, resource_of
+from .left_messages import LeftMessages
 from .transaction import DynamoTransaction
 from .versions import WrittenVersions
 
@@ -32,6 +33,7 @@ class DynamoDocuments:
         self.link = link
         self._now = now
         self.versions = WrittenVersions()
+        self.left_messages = LeftMessages()
 
     @property
     def asks_for_time(self) -> bool:

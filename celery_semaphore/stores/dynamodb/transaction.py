@@ -189,19 +189,29 @@ class DynamoTransaction:
         if not self._makes([key for key in changes if self._is_new(key) and changes[key]]):
             return False
         marks = self._put_into_resources(changes, marks)
-        self._mark({key: each for key, each in marks.items() if each})
+        put = {key: each for key, each in marks.items() if each}
+        self._mark(put)
         # Hints are deleted with the changes: later it could be the hint of another client that came meanwhile.
         gone = {key: None for key, each in marks.items() if not each and key.kind != PAYLOAD}
         seen = _version(self._seen()) if Key(STORE) in changes else self._seen()
         parts = self._parts({**gone, **changes})
         if not all(self._write(some, compared, seen) for some, compared in parts):
+            # The next attempt puts a message again, if there is one: else this one would stay in the table.
+            with suppress(StoreUnavailable):
+                self._mark({key: None for key in put if key.kind == PAYLOAD})
             return False
         self._documents.versions.note(self._written)
-        with suppress(
-            StoreUnavailable
-        ):  # a message that is left is harmless, and what was committed stays
-            self._mark({key: None for key, each in marks.items() if not each and key not in gone})
+        self._delete([key for key, each in marks.items() if not each and key not in gone])
         return True
+
+    def _delete(self, messages: Sequence[Key]) -> None:
+        """Delete these messages, and others that could not be deleted before: what was committed stays all the same."""
+        left = self._documents.left_messages
+        together = [*messages, *left.taken(WRITTEN - len(messages))]
+        try:
+            self._mark(dict.fromkeys(together))
+        except StoreUnavailable:
+            left.note(together)
 
     def _put_into_resources(self, changes: Changes, marks: Changes) -> Changes:
         """Put tombstones into the resources that are written; return the marks that are documents of their own."""
@@ -286,7 +296,7 @@ class DynamoTransaction:
             raise self._link.translated(error) from error
         return True
 
-    def _mark(self, marks: Changes) -> None:
+    def _mark(self, marks: Mapping[Key, Document | None]) -> None:
         """Write these, or delete them, whatever is there."""
         requests = [_request(key, document, self.now) for key, document in marks.items()]
         for some in _chunks(requests, WRITTEN):

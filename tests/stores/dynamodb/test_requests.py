@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Reason
-from celery_semaphore.stores.documents.documents import Document, Key
+from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.stores.documents.documents import Busy, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore
+from celery_semaphore.stores.dynamodb.left_messages import MOST as MOST_LEFT, LeftMessages
 from celery_semaphore.stores.dynamodb.tombstones import MOST, placed
+from celery_semaphore.stores.dynamodb.transaction import DynamoTransaction
 from celery_semaphore.stores.dynamodb.versions import MOST as MOST_VERSIONS, WrittenVersions
-from tests.stores.conftest import claim, permit_of, refusal_of
+from tests.stores.conftest import claim, park, permit_of, refusal_of
 from tests.support.dynamodb import EmulatorServer
 
 PAIR = ["batch_get_item", "put_item"] * 2
@@ -36,6 +40,36 @@ def requests(store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(store._link, "call_as_is", note)
     return found
+
+
+READS = ("get_item", "batch_get_item", "query")
+
+
+@pytest.fixture
+def reads(store: DynamoStore, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Return how each table is read: the operation, and whether consistently. An index cannot be."""
+    found, call = list[tuple[str, Any]](), store._link.call_as_is
+
+    def note(operation: str, **given: Any) -> Any:
+        for asked in [given, *given.get("RequestItems", {}).values()]:
+            if operation in READS and not {"IndexName", "RequestItems"} & {*asked}:
+                found.append((operation, asked.get("ConsistentRead")))
+        return call(operation, **given)
+
+    monkeypatch.setattr(store._link, "call_as_is", note)
+    return found
+
+
+@pytest.mark.variants
+def test_all_reads_are_consistent(store: DynamoStore, reads: list[tuple[str, Any]]) -> None:
+    """Others may be older than what this process was told; on an emulator none is."""
+    pair(store, "first")
+    permit_of(store.acquire(claim(), "a"))
+    park(store, "b")
+    store.waits_of("task")
+    store.pause("api")
+    store.processes()
+    assert {*reads} == {(operation, True) for operation in READS}
 
 
 def pair(store: DynamoStore, holder: str) -> None:
@@ -175,3 +209,82 @@ def test_versions_are_known_of_all_or_of_none_and_of_so_many() -> None:
     assert (known.of([A]), known.of([A, B])) == ({A: 1}, {})
     known.note({Key("r", str(n)): n for n in range(MOST_VERSIONS)})
     assert (known.of([A]), known.of([Key("r", "7")])) == ({}, {Key("r", "7"): 7})
+
+
+class TestMessages:
+    """They are documents of their own, put before the resource refers to them, and deleted after it does."""
+
+    @pytest.fixture
+    def waiting(self, store: DynamoStore) -> Ticket:
+        permit_of(store.acquire(claim(), "a"))
+        ticket = refusal_of(store.acquire(claim(), "b", Wait(Kind.PARK))).ticket
+        assert ticket
+        return ticket
+
+    @staticmethod
+    def parked(store: DynamoStore) -> int:
+        return store.durability(9).parked
+
+    @staticmethod
+    def sent(store: DynamoStore) -> list[bytes]:
+        grants = store.take(store.release("a", claim()).outgoing)
+        store.sent(grants)
+        return [grant.payload for grant in grants]
+
+    @pytest.mark.variants
+    def test_one_that_is_not_parked_is_deleted(
+        self, store: DynamoStore, waiting: Ticket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As its call has lost against others for its whole time."""
+        store._timeout = 0.5
+        with monkeypatch.context() as patch:
+            patch.setattr(DynamoTransaction, "_sent", lambda *_: False)
+            with pytest.raises(StoreUnavailable, match="not kept"):
+                store.attach(waiting, claim(), b"message")
+        assert self.parked(store) == 0
+
+    @pytest.mark.variants
+    def test_one_that_is_parked_by_a_later_attempt_stays(
+        self, store: DynamoStore, waiting: Ticket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sent, refused = DynamoTransaction._sent, list[object]()
+
+        def refuse_twice(transaction: Any, writes: Any) -> bool:
+            if len(refused) < 2:
+                refused.append(writes)
+                return False
+            return sent(transaction, writes)
+
+        monkeypatch.setattr(DynamoTransaction, "_sent", refuse_twice)
+        store.attach(waiting, claim(), b"message")
+        assert self.parked(store) == 1
+        assert self.sent(store) == [b"message"]
+        assert self.parked(store) == 0
+
+    @pytest.mark.variants
+    def test_one_that_cannot_be_deleted_is_deleted_later(
+        self, store: DynamoStore, waiting: Ticket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With the next call that writes."""
+        store.attach(waiting, claim(), b"message")
+        write = store._link.write
+
+        def throttled(requests: Any) -> None:
+            if any("DeleteRequest" in each for each in requests):
+                raise Busy("throttled")
+            write(requests)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store._link, "write", throttled)
+            assert self.sent(store) == [b"message"]
+        assert self.parked(store) == 1
+        store.release("b", claim())
+        assert self.parked(store) == 0
+
+
+def test_so_many_left_messages_are_remembered() -> None:
+    left = LeftMessages()
+    left.note(Key("p", "", str(n)) for n in range(MOST_LEFT + 3))
+    assert [key.item for key in left.taken(2)] == ["3", "4"]
+    assert len(left.taken(2 * MOST_LEFT)) == MOST_LEFT - 2
+    assert not left.taken(1)

@@ -15,13 +15,16 @@ import pymysql
 import pytest
 
 from celery_semaphore.core.durability import Safety
+from celery_semaphore.core.permit import Claim, Reason
 from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavailable
 from celery_semaphore.stores.documents.documents import Document, Key
 from celery_semaphore.stores.options import StoreOptions
+from celery_semaphore.stores.sql.documents import SqlTransaction
 from celery_semaphore.stores.sql.mysql import Mysql
 from celery_semaphore.stores.sql.store import SqlStore
 from tests.stores.conftest import claim, permit_of, refusal_of
 from tests.stores.lost_answers import LostAnswers
+from tests.support.calling import SOON
 from tests.support.mariadb import MariaServer
 from tests.support.proxy import Proxy
 
@@ -258,3 +261,34 @@ def test_a_call_that_is_alone_and_loses_its_connection_is_made_again(
     permit_of(store.acquire(claim(9), "b"))
     assert cut
     assert store.snapshot("api").occupied == 2
+
+
+def test_a_pause_waits_for_an_acquire_that_makes_its_key(
+    parameters: Parameters, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule R4. The acquire has read what operators decided; there is no document of the key to be written anew."""
+    claims, happened, is_paused = [Claim("api", "x", 2)], list[str](), threading.Event()
+    is_as_read = SqlTransaction._is_store_as_read
+    store.release("b", claim(of="disk"))  # so that there is a document of the store
+    with closing(opened(parameters)) as other:
+
+        def pause() -> None:
+            other.pause("api")
+            happened.append("paused")
+            is_paused.set()
+
+        pausing = threading.Thread(target=pause, daemon=True)
+
+        def pause_meanwhile(transaction: SqlTransaction, connection: Any) -> bool:
+            monkeypatch.undo()
+            found = is_as_read(transaction, connection)
+            pausing.start()
+            is_paused.wait(1.0)
+            return found
+
+        monkeypatch.setattr(SqlTransaction, "_is_store_as_read", pause_meanwhile)
+        permit_of(store.acquire(claims, "a"))
+        happened.append("acquired")
+        pausing.join(SOON)
+        assert happened == ["acquired", "paused"]
+        assert refusal_of(other.acquire(claims, "b")).reason is Reason.PAUSED
