@@ -115,14 +115,16 @@ class DocumentStore(EngineStore):
         most = self._documents.largest_payload
         if most is not None and len(payload) > most:
             raise OversizedMessage(len(payload), most, of_store=True)
-        reference = token_hex(16).encode()
-        parked = {payload_key(reference): Document(encode_payload(payload))}
+        body = encode_payload(payload)
 
         def attached(engine: Engine, loaded: LoadedState) -> Outgoing:
+            # Each attempt has its own, so that what one in vain has left can be deleted at any time.
+            reference = token_hex(16).encode()
             outgoing = engine.attach(
                 ticket, claims, reference, name=name, ends_in=ends_in, broker=broker
             )
-            loaded.marks |= parked  # not if it has raised ``OtherClaims``
+            # Not if it has raised ``OtherClaims``.
+            loaded.marks[payload_key(reference)] = Document(body)
             return outgoing
 
         return self._made(attached, named(claims), parks=True)

@@ -19,19 +19,23 @@ _CHANGED = frozenset({"ConditionalCheckFailed", "TransactionConflict"})
 _CHANGED_ALONE = frozenset({"ConditionalCheckFailedException", "TransactionConflictException"})
 _BUSY = frozenset(
     {
-        "InternalServerError",
         "ProvisionedThroughputExceeded",
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
-        "RequestTimeout",
-        "RequestTimeoutException",
-        "ServiceUnavailable",
-        "ServiceUnavailableException",
         "ThrottledException",
         "Throttling",
         "ThrottlingError",
         "ThrottlingException",
         "TooManyRequestsException",
+    }
+)
+_UNSURE = frozenset(
+    {
+        "InternalServerError",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
         "TransactionInProgressException",
     }
 )
@@ -68,6 +72,10 @@ _NOT_CONFIGURED = (
 )
 
 
+class Unsure(Busy):
+    """The server has not said whether it did this."""
+
+
 class NoTable(StoreUnavailable):
     """There is no table of this name."""
 
@@ -101,9 +109,10 @@ def is_of_change(error: Exception) -> bool:
 def translated(error: Exception, place: Place) -> Exception:
     """Return what to raise for an error of the driver."""
     code, said = code_of(error), str(error)
-    if code in _BUSY or _reasons(error) & _BUSY or _is_of_server(error):
-        return Busy(f"{place}: {said}")
-    if isinstance(error, _UNREACHED) and not isinstance(error, exceptions.SSLError):
+    codes = {code, *_reasons(error)}
+    if codes & _UNSURE or _is_of_server(error) or _is_unanswered(error):
+        return Unsure(f"{place}: {said}")
+    if codes & _BUSY:
         return Busy(f"{place}: {said}")
     if code == _NO_TABLE:
         return NoTable(f"The store {place}: there is no such table; {MAKE_TABLE}", said)
@@ -111,6 +120,10 @@ def translated(error: Exception, place: Place) -> Exception:
     if code in _DENIED or isinstance(error, _NOT_CONFIGURED):
         return Denied(msg, said)
     return StoreFull(msg, said) if _TOO_LARGE in said else StoreUnavailable(msg, said)
+
+
+def _is_unanswered(error: Exception) -> bool:
+    return isinstance(error, _UNREACHED) and not isinstance(error, exceptions.SSLError)
 
 
 def _is_of_server(error: Exception) -> bool:

@@ -8,7 +8,6 @@ before the resource was made.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +28,7 @@ from ..documents.documents import (
 from ..encoding import microseconds
 from ..engine.codec import WaitTexts, encode_resource, encode_until
 from ..engine.resource import Resource
-from .errors import Driver, is_of_change
+from .errors import Driver, Unsure, is_of_change
 from .items import (
     USED,
     Item,
@@ -189,20 +188,33 @@ class DynamoTransaction:
         if not self._makes([key for key in changes if self._is_new(key) and changes[key]]):
             return False
         marks = self._put_into_resources(changes, marks)
-        put = {key: each for key, each in marks.items() if each}
-        self._mark(put)
         # Hints are deleted with the changes: later it could be the hint of another client that came meanwhile.
         gone = {key: None for key, each in marks.items() if not each and key.kind != PAYLOAD}
-        seen = _version(self._seen()) if Key(STORE) in changes else self._seen()
-        parts = self._parts({**gone, **changes})
-        if not all(self._write(some, compared, seen) for some, compared in parts):
-            # The next attempt puts a message again, if there is one: else this one would stay in the table.
-            with suppress(StoreUnavailable):
-                self._mark({key: None for key in put if key.kind == PAYLOAD})
+        if not self._is_kept(
+            {key: each for key, each in marks.items() if each}, {**gone, **changes}
+        ):
             return False
         self._documents.versions.note(self._written)
         self._delete([key for key, each in marks.items() if not each and key not in gone])
         return True
+
+    def _is_kept(self, put: Changes, changes: Changes) -> bool:
+        """Put the marks, then make the changes; if those are surely not made, no document refers to a message."""
+        parts = [*self._parts(changes)]
+        messages = [key for key in put if key.kind == PAYLOAD and len(parts) == 1]
+        left = self._documents.left_messages
+        seen = _version(self._seen()) if Key(STORE) in changes else self._seen()
+        try:
+            self._mark(put)
+            is_kept = all(self._write(some, compared, seen) for some, compared in parts)
+        except Unsure:
+            raise
+        except StoreUnavailable:
+            left.note(messages)
+            raise
+        if not is_kept:
+            left.note(messages)
+        return is_kept
 
     def _delete(self, messages: Sequence[Key]) -> None:
         """Delete these messages, and others that could not be deleted before: what was committed stays all the same."""

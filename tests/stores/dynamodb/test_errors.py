@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ConnectTimeoutError, NoCredentialsError
+from botocore.exceptions import ClientError, ConnectTimeoutError, NoCredentialsError, SSLError
 
 from celery_semaphore.errors import StoreFull, StoreUnavailable
 from celery_semaphore.stores.documents.documents import Busy
-from celery_semaphore.stores.dynamodb.errors import Denied, NoTable, is_of_change, translated
+from celery_semaphore.stores.dynamodb.errors import (
+    Denied,
+    NoTable,
+    Unsure,
+    is_of_change,
+    translated,
+)
 from celery_semaphore.stores.dynamodb.url import Place
 
 PLACE = Place("eu-west-1", "permits")
@@ -31,10 +37,13 @@ def sent(code: str, *reasons: str, status: int = 400, message: str = "so it is")
         (sent("ProvisionedThroughputExceededException"), Busy),
         (sent("ThrottlingException"), Busy),
         (sent("RequestLimitExceeded"), Busy),
-        (sent("anything", status=500), Busy),
+        (sent("anything", status=500), Unsure),
+        (sent("InternalServerError"), Unsure),
+        (sent("TransactionCanceledException", "ThrottlingError", "InternalServerError"), Unsure),
         (sent("TransactionCanceledException", "None", "ThrottlingError"), Busy),
         (sent("TransactionCanceledException", "ProvisionedThroughputExceeded"), Busy),
-        (ConnectTimeoutError(endpoint_url="x"), Busy),
+        (ConnectTimeoutError(endpoint_url="x"), Unsure),
+        (SSLError(endpoint_url="x", error="y"), StoreUnavailable),
         (sent("ResourceNotFoundException"), NoTable),
         (sent("AccessDeniedException"), Denied),
         (sent("UnrecognizedClientException"), Denied),

@@ -13,6 +13,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.documents.documents import Busy, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore
+from celery_semaphore.stores.dynamodb.errors import Unsure
 from celery_semaphore.stores.dynamodb.left_messages import MOST as MOST_LEFT, LeftMessages
 from celery_semaphore.stores.dynamodb.tombstones import MOST, placed
 from celery_semaphore.stores.dynamodb.transaction import DynamoTransaction
@@ -232,15 +233,48 @@ class TestMessages:
         return [grant.payload for grant in grants]
 
     @pytest.mark.variants
-    def test_one_that_is_not_parked_is_deleted(
-        self, store: DynamoStore, waiting: Ticket, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("reason", ["changed", "throttled", "no time is left"])
+    def test_one_that_is_not_parked_is_deleted_later(
+        self, store: DynamoStore, waiting: Ticket, monkeypatch: pytest.MonkeyPatch, reason: str
     ) -> None:
         """As its call has lost against others for its whole time."""
         store._timeout = 0.5
+
+        def refuse(*_: object) -> bool:
+            if reason != "changed":
+                raise Busy(reason)
+            return False
+
         with monkeypatch.context() as patch:
-            patch.setattr(DynamoTransaction, "_sent", lambda *_: False)
+            patch.setattr(DynamoTransaction, "_sent", refuse)
             with pytest.raises(StoreUnavailable, match="not kept"):
                 store.attach(waiting, claim(), b"message")
+        store._timeout = 5.0
+        assert 0 < self.parked(store) < 9
+        store.release("b", claim())
+        assert self.parked(store) == 0
+
+    @pytest.mark.variants
+    def test_one_that_may_be_parked_stays(
+        self, store: DynamoStore, waiting: Ticket, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The server has made the changes, and its answer is lost."""
+        store._timeout, sent, was_lost = 0.5, DynamoTransaction._sent, list[bool]()
+
+        def lose(transaction: Any, writes: Any) -> bool:
+            if was_lost:
+                raise Busy("throttled")
+            was_lost.append(sent(transaction, writes))
+            raise Unsure("the answer is lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DynamoTransaction, "_sent", lose)
+            with pytest.raises(StoreUnavailable, match="not kept"):
+                store.attach(waiting, claim(), b"message")
+        assert was_lost == [True]
+        store._timeout = 5.0
+        store.release("b", claim())
+        assert self.sent(store) == [b"message"]
         assert self.parked(store) == 0
 
     @pytest.mark.variants
@@ -257,7 +291,6 @@ class TestMessages:
 
         monkeypatch.setattr(DynamoTransaction, "_sent", refuse_twice)
         store.attach(waiting, claim(), b"message")
-        assert self.parked(store) == 1
         assert self.sent(store) == [b"message"]
         assert self.parked(store) == 0
 
