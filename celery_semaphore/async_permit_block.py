@@ -11,8 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .core.event_loop import check_loop, is_in_event_loop
+from .core.held_permits import OnLost
 from .core.permit import Permit
-from .errors import PermitLost
+from .errors import PermitLost, SemaphoreError
 from .loop_losses import LossCancellation
 from .semaphore_checks import CANCEL
 from .with_blocks import Place
@@ -41,22 +42,25 @@ class AsyncPermitBlock:
             msg = "this block is entered already: call permit() once for each"
             raise RuntimeError(msg)
         check_loop()
-        self._is_entered = True
         self._process, self._loop = os.getpid(), weakref.ref(asyncio.get_running_loop())
         task = asyncio.current_task()
         self._task = _no_task if task is None else weakref.ref(task)
-        try:
-            self._permit = permit = await self._acquired()
-        finally:
-            self._is_entered = self._permit is not None
-        return permit
-
-    async def _acquired(self) -> Permit:
         semaphore = self._semaphore
-        cancels = semaphore._on_lost == CANCEL  # noqa: SLF001 - its own, as those below
+        waiter = semaphore._waiter(self._timeout)  # noqa: SLF001 - its own, as those below
+        try:
+            self._is_entered = True
+            tell_lost = self._tell_lost()
+            self._permit = permit = await semaphore._acquire(waiter, tell_lost, self.is_gone)  # noqa: SLF001
+            return permit  # noqa: TRY300 - inside, as a signal handler may raise before it
+        except BaseException as error:
+            self._permit, self._is_entered = None, False
+            await semaphore._give_up(waiter, error)  # noqa: SLF001
+            raise
+
+    def _tell_lost(self) -> OnLost | None:
+        cancels = self._semaphore._on_lost == CANCEL  # noqa: SLF001
         self._cancellation = LossCancellation() if cancels else None
-        tell_lost = self._cancellation or semaphore._callback()  # noqa: SLF001
-        return await semaphore._acquire(self._timeout, tell_lost, self.is_gone)  # noqa: SLF001
+        return self._cancellation or self._semaphore._callback()  # noqa: SLF001
 
     @property
     def is_held(self) -> bool:
@@ -78,10 +82,28 @@ class AsyncPermitBlock:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        permit, self._permit, self._is_entered = self._permit, None, False
+        permit = self._permit
         if permit is None:
             msg = "this block is not entered"
             raise RuntimeError(msg)
+        try:
+            self._permit, self._is_entered = None, False  # before any other task may leave it
+            await self._left(permit, error)
+        except (SemaphoreError, asyncio.CancelledError):
+            raise
+        except BaseException:  # a signal handler raised, perhaps before the release was queued
+            if self._permit is permit:
+                self._permit, self._is_entered = None, False
+            self._semaphore._release_later(permit)  # noqa: SLF001
+            raise
+
+    def release_later(self) -> None:
+        """Leave the block, which nothing else has begun to leave, and release in the background."""
+        permit, self._permit, self._is_entered = self._permit, None, False
+        if permit is not None:
+            self._semaphore._release_later(permit)  # noqa: SLF001
+
+    async def _left(self, permit: Permit, error: BaseException | None) -> None:
         cancellation = self._cancellation
         is_own = cancellation is not None and cancellation.leave()
         if is_closed() or not is_in_event_loop():

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import isasyncgenfunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from .async_permit_block import AsyncPermitBlock, is_closed
 from .core.acquisition import Run
@@ -92,7 +92,12 @@ class AsyncSemaphore(SemaphoreBase):
         if self._on_lost == CANCEL:
             msg = 'on_lost="cancel" cancels the body of a block, and acquire() has none: use `async with`.'
             raise ConfigurationError(msg)
-        return await self._acquire(self._length(timeout), self._callback(), None)
+        waiter = self._waiter(self._length(timeout))
+        try:
+            return await self._acquire(waiter, self._callback(), None)
+        except BaseException as error:
+            await self._give_up(waiter, error)
+            raise
 
     @_marked_async
     def release(self, permit: Permit) -> Coroutine[Any, Any, None]:
@@ -102,7 +107,13 @@ class AsyncSemaphore(SemaphoreBase):
         permit is released all the same. While the store is away, a thread retries.
         """
         check_permit("release", permit)
-        return self._released(permit, self._queued(permit) if is_in_event_loop() else None)
+        is_held = False
+        try:
+            is_held = held_permits_in(self._store).has(permit)
+            return self._released(permit, self._queued(permit) if is_in_event_loop() else None)
+        except BaseException:  # a signal handler raised, perhaps before it was queued
+            self._release_later(permit, was_held=is_held)
+            raise
 
     def _queued(self, permit: Permit) -> asyncio.Future[None] | None:
         """Queue the release of a permit; return the future of its answer, or None if this process does not hold it."""
@@ -161,38 +172,44 @@ class AsyncSemaphore(SemaphoreBase):
         check_loop()
         return await loop_calls_of(self._store).make(Run(call))
 
-    async def _acquire(
-        self, lasts: float, tell_lost: OnLost | None, gone: Callable[[], bool] | None
-    ) -> Permit:
+    def _waiter(self, lasts: float) -> LoopWaiter:
         check_loop()
-        held_permits = held_permits_in(self._store)
-        waiter = LoopWaiter(
+        return LoopWaiter(
             self._store,
             (self._claim,),
             lasts,
-            ready=held_permits.ready,
+            ready=held_permits_in(self._store).ready,
             on_answer=self._check_known if self._claim.limit is None else None,
         )
-        try:
-            permit, since = await waiter.acquire()
-            # Not before its answer was read: a permit that no coroutine takes is not renewed.
-            held_permits.add(permit, since, tell_lost, gone)
-            return permit  # noqa: TRY300 - inside, as a thread may not start
-        except BaseException as error:
-            held_permits.take(waiter.holder)
-            if isinstance(error, SemaphoreTimeout):
-                await waiter.leave()  # or the next acquire would still find it in line
-            else:
-                waiter.give_up()
-            raise
+
+    async def _acquire(
+        self, waiter: LoopWaiter, tell_lost: OnLost | None, gone: Callable[[], bool] | None
+    ) -> Permit:
+        permit, since = await waiter.acquire()
+        # Not before its answer was read: a permit that no coroutine takes is not renewed.
+        held_permits_in(self._store).add(permit, since, tell_lost, gone)
+        return permit
+
+    async def _give_up(self, waiter: LoopWaiter, error: BaseException) -> None:
+        """Renew no more what an acquire got that does not return, and release it."""
+        held_permits_in(self._store).take(waiter.holder)
+        if isinstance(error, SemaphoreTimeout):
+            await waiter.leave()  # or the next acquire would still find it in line
+        else:
+            waiter.give_up()
 
     async def __aenter__(self) -> Permit:
         block = self.permit()
         block.place = place_of(sys._getframe(1))  # noqa: SLF001 - there is no other way to the frame
-        permit = await block.__aenter__()
-        self._blocks[block] = None
-        _entered.set((*_held_here(), (self, block)))
-        return permit
+        try:
+            permit = await block.__aenter__()
+            self._blocks[block] = None
+            _entered.set((*_held_here(), (self, block)))
+            return permit  # noqa: TRY300 - inside, as a signal handler may raise before it
+        except BaseException:
+            self._forget(block)
+            block.release_later()
+            raise
 
     async def __aexit__(
         self,
@@ -200,22 +217,46 @@ class AsyncSemaphore(SemaphoreBase):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+        mine: AsyncPermitBlock | None = None
+        try:  # at once: a signal handler may raise at any call
+            place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+            mine = self._left(place)
+            if mine is None:
+                await self._left_elsewhere(place, kind, error, at)
+            self._forget(mine)
+            await mine.__aexit__(kind, error, at)
+        except (SemaphoreError, asyncio.CancelledError):
+            raise
+        except BaseException:  # a signal handler raised, perhaps before the block was left
+            place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+            if mine := mine or self._entered_at(place):
+                self._forget(mine)
+                mine.release_later()
+            raise
+
+    def _left(self, place: Place) -> AsyncPermitBlock | None:
+        """Return the block that is left here."""
         here = [block for semaphore, block in reversed(_held_here()) if semaphore is self]
         mine = here[0] if here else None
         if mine is None or mine.place != place:
             mine = self._entered_at(place) or self._entered_by_stack(place, here)
-        if mine is None:
-            if (abandoned := self._abandoned(place)) is not None:
-                self._forget(abandoned)
-                await abandoned.__aexit__(kind, error, at)
-            msg = (
-                "an AsyncSemaphore is left in the task in which it was entered:"
-                " use `async with semaphore.permit()`, or acquire() and release()"
-            )
-            raise RuntimeError(msg)
-        self._forget(mine)
-        await mine.__aexit__(kind, error, at)
+        return mine
+
+    async def _left_elsewhere(
+        self,
+        place: Place,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> NoReturn:
+        if (abandoned := self._abandoned(place)) is not None:
+            self._forget(abandoned)
+            await abandoned.__aexit__(kind, error, at)
+        msg = (
+            "an AsyncSemaphore is left in the task in which it was entered:"
+            " use `async with semaphore.permit()`, or acquire() and release()"
+        )
+        raise RuntimeError(msg)
 
     def _forget(self, block: AsyncPermitBlock) -> None:
         self._blocks.pop(block, None)

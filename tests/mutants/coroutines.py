@@ -18,6 +18,7 @@ LOSSES = "tests/coroutines/test_losses.py"
 CLOSED = "tests/coroutines/test_closed_loops.py"
 CALLS = "tests/coroutines/test_loop_calls.py"
 QUEUED = "tests/core/test_queued_calls.py"
+INTERRUPTED = "tests/coroutines/test_interrupted.py"
 LOOPS_EXIT = "tests/coroutines/test_exit.py"
 TOGETHER = "tests/stores/test_conformance.py::TestValkeyStore"
 
@@ -576,6 +577,38 @@ MUTANTS = [
         "        queued = self._calls.pop(resources)\n",
         "        queued = self._calls[resources] if len(self._calls[resources]) > most else self._calls.pop(resources)\n",
         QUEUED,
+    ),
+    coroutines(
+        "a release that a signal handler interrupts is over",
+        "its caller has the error",
+        "async_semaphore",
+        "            self._release_later(permit, was_held=is_held)\n            raise\n\n    def _queued(",
+        "            raise\n\n    def _queued(",
+        INTERRUPTED,
+    ),
+    coroutines(
+        "a block whose end a signal handler interrupts is left",
+        "its permit is renewed until the loop ends",
+        "async_permit_block",
+        "            self._semaphore._release_later(permit)  # noqa: SLF001\n            raise\n",
+        "            raise\n",
+        INTERRUPTED,
+    ),
+    coroutines(
+        "a block that was not yet found is left",
+        "as above, for `async with semaphore`",
+        "async_semaphore",
+        "            if mine := mine or self._entered_at(place):",
+        "            if mine:",
+        INTERRUPTED,
+    ),
+    coroutines(
+        "a block whose entry a signal handler interrupts stays",
+        "it has its permit; but the body does not run",
+        "async_semaphore",
+        "            self._forget(block)\n            block.release_later()\n            raise\n",
+        "            raise\n",
+        INTERRUPTED,
     ),
     coroutines(
         "all threads wait for one row",

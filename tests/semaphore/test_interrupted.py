@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -24,57 +22,14 @@ from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, Asked, in_child, known
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer
+from tests.support.strikes import Interrupted, strikes, struck_at
 
 MODULES = (semaphore, semaphore_base, acquisition, blocking_waiter, held_permits, lease)
-FILES = {module.__file__ for module in MODULES}
+FILES = {str(module.__file__) for module in MODULES}
 
 
 # At the entry of a function no line of it has run, and a line that calls nothing has no place for a handler.
 FIRST_LINES = 4
-
-
-class Interrupted(BaseException):
-    """Not even an `Exception`, as `KeyboardInterrupt` and `gevent.Timeout`."""
-
-
-def struck_at(step: int, call: Callable[[], object]) -> bool:
-    """Raise at this step of the call, and return whether it had so many.
-
-    A step is where Python may run a signal handler: at the entry of a function, a line, or a return, which is the
-    instruction after the call. Of the outermost function it is the caller's.
-    """
-    left = step
-
-    def trace(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal left
-        # What is raised in a generator expression that ends unread is lost.
-        if frame.f_code.co_filename not in FILES or frame.f_code.co_name == "<genexpr>":
-            return None
-        outermost = frame.f_back is None or frame.f_back.f_code.co_filename not in FILES
-        if event in {"call", "line"} or (event == "return" and not outermost):
-            left -= 1
-            if left < 0:
-                raise Interrupted
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    except Interrupted:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-def strikes(call: Callable[[], object]) -> Iterator[int]:
-    """Interrupt one call after the other, each a step later, until one comes to its end."""
-    step = 0
-    while struck_at(step, call):
-        yield step
-        step += 1
-    assert step > 20
 
 
 ONE = Claim("api", None, 1)
@@ -105,7 +60,7 @@ def test_an_acquire_leaves_nothing(store: MemoryStore) -> None:
     """Or its permit would be renewed until the process ends: its caller has no name for it."""
     api = Semaphore("api", 1, store=store)
     permits = list[Permit]()
-    for step in strikes(lambda: permits.append(api.acquire())):
+    for step in strikes(lambda: permits.append(api.acquire()), FILES):
         assert leaves_nothing(store), step
     api.release(permits.pop())
     assert leaves_nothing(store)
@@ -123,7 +78,7 @@ def test_an_acquire_that_waited_leaves_nothing() -> None:
 
     stores, permits = [MemoryStore()], list[Permit]()
     ended = LetGo(stores[-1])
-    for step in strikes(acquire):
+    for step in strikes(acquire, FILES):
         stores[-1].release("other", [ONE])
         assert leaves_nothing(stores[-1]), step
         stores.append(MemoryStore())
@@ -145,7 +100,7 @@ def test_an_acquire_that_times_out_leaves_no_place() -> None:
     def has_left() -> bool:
         return not stores[-1].snapshot("api").waiting
 
-    for step in strikes(acquire):
+    for step in strikes(acquire, FILES):
         assert not known(stores[-1]), step
         try:
             wait_until(has_left, 0.5)
@@ -161,7 +116,7 @@ def test_a_block_that_was_not_entered_leaves_nothing(store: MemoryStore) -> None
     """Nor is it left in place of an outer block of the same object."""
     api = Semaphore("api", 2, store=store)
     with api as outer:
-        for step in strikes(api.__enter__):
+        for step in strikes(api.__enter__, FILES):
             assert [each.holder for each in api.holders()] == [outer.holder], step
             assert [each.permit for each in with_blocks._entered.get()] == [outer], step
         api.__exit__(None, None, None)
@@ -177,7 +132,7 @@ def test_a_release_leaves_nothing_or_can_be_repeated(store: MemoryStore) -> None
     api, permits = Semaphore("api", 1, store=store), list[Permit]()
     permits.append(api.acquire())
     repeated = 0
-    for step in strikes(lambda: api.release(permits[-1])):
+    for step in strikes(lambda: api.release(permits[-1]), FILES):
         if held_permits_in(store).has(permits[-1]):
             repeated += 1
             api.release(permits[-1])
@@ -192,7 +147,7 @@ def test_a_block_that_is_left_leaves_nothing(store: MemoryStore) -> None:
     api, permits = Semaphore("api", 1, store=store), list[Permit]()
     permits.append(api.__enter__())
     entered = 0
-    for step in strikes(lambda: api.__exit__(None, None, None)):
+    for step in strikes(lambda: api.__exit__(None, None, None), FILES):
         if held_permits_in(store)._held:
             entered += 1
             api.__exit__(None, None, None)
@@ -210,7 +165,7 @@ def test_blocks_within_each_other_leave_nothing(store: MemoryStore) -> None:
         with api, api:
             pass
 
-    for _ in strikes(both):
+    for _ in strikes(both, FILES):
         try:
             wait_until(lambda: leaves_nothing(store), 0.2)
         except TimeoutError:
@@ -241,7 +196,7 @@ def test_a_block_that_is_left_with_two_signals(
     monkeypatch.setattr(held_permits.HeldPermits, "release_later", struck_once)
     blocks = [api if form == "with" else api.permit()]
     blocks[-1].__enter__()
-    for step in strikes(lambda: blocks[-1].__exit__(None, None, None)):
+    for step in strikes(lambda: blocks[-1].__exit__(None, None, None), FILES):
         if held_permits_in(store)._held:  # as if nothing had been called
             blocks[-1].__exit__(None, None, None)
         soon_leaves_nothing(store, step)
@@ -262,7 +217,7 @@ def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> 
         for leave in (*ways, lambda: block.__exit__(None, None, None)):
             for step in range(60):
                 before = block._permit, with_blocks._entered.get(), api._blocks._entered.copy()
-                struck_at(step, leave)
+                struck_at(step, leave, FILES)
                 block._permit = before[0]
                 with_blocks._entered.set(before[1])
                 api._blocks._entered.update(before[2])

@@ -12,8 +12,9 @@ from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, occupied, thread
+from tests.support.strikes import strikes
 
-from .test_interrupted import leaves_nothing, soon_leaves_nothing, strikes
+from .test_interrupted import FILES, leaves_nothing, soon_leaves_nothing
 
 
 def test_it_has_a_time_of_its_own(store: MemoryStore) -> None:
@@ -95,7 +96,7 @@ def test_interrupted_while_it_is_entered(store: MemoryStore) -> None:
         blocks.append(api.permit())
         blocks[-1].__enter__()
 
-    for step in strikes(enter):
+    for step in strikes(enter, FILES):
         assert leaves_nothing(store), step
     blocks[-1].__exit__(None, None, None)
     assert leaves_nothing(store)
@@ -106,7 +107,7 @@ def test_interrupted_while_it_is_left(store: MemoryStore) -> None:
     block = api.permit()
     block.__enter__()
     entered = 0
-    for step in strikes(lambda: block.__exit__(None, None, None)):
+    for step in strikes(lambda: block.__exit__(None, None, None), FILES):
         if block._permit is not None:
             entered += 1
             block.__exit__(None, None, None)

@@ -1,0 +1,76 @@
+"""An error of a signal handler, such as Celery's soft time limit, while a coroutine enters, leaves or releases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from celery_semaphore import AsyncSemaphore, async_permit_block, async_semaphore
+from celery_semaphore.core import held_permits, lease, queued_calls
+from celery_semaphore.core.held_permits import held_permits_in
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.stores.memory import MemoryStore
+from tests.support.strikes import strikes
+
+from .loops import soon_nothing_is_left
+
+MODULES = (async_semaphore, async_permit_block, held_permits, lease, queued_calls)
+FILES = {str(module.__file__) for module in MODULES}
+# No line of a function has run at its entry, and the first one of a block has not begun to leave it.
+FIRST_LINES = 6
+MOST_STEPS = 500
+
+# One that was made, and is not awaited, as it is interrupted in between.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+Ended = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture
+def run() -> Iterator[Ended]:
+    with asyncio.Runner() as runner:
+        yield runner.run
+
+
+def test_a_release_leaves_nothing_or_can_be_repeated(store: MemoryStore, run: Ended) -> None:
+    api, repeated = AsyncSemaphore("api", 1, store=store), 0
+    permits: list[Permit] = [run(api.acquire())]
+
+    async def release() -> None:
+        await api.release(permits[-1])
+
+    for step in strikes(lambda: run(release()), FILES):
+        if held_permits_in(store).has(permits[-1]):
+            repeated += 1
+            run(release())
+        soon_nothing_is_left(store)
+        assert step < MOST_STEPS
+        permits.append(run(api.acquire()))
+    assert repeated <= FIRST_LINES < step / 3
+    held_permits_in(store)._releaser.close(1.0)
+
+
+@pytest.mark.parametrize("form", ["with", "permit"])
+def test_a_block_leaves_nothing(store: MemoryStore, run: Ended, form: str) -> None:
+    """Interrupted at each step of its entry and of its end; but before the end has begun nothing is left."""
+    api, stayed, bodies = AsyncSemaphore("api", 1, store=store), 0, list[int]()
+    held, blocks = held_permits_in(store), [api.permit()]
+
+    async def enter_and_leave() -> None:
+        bodies.append(0)
+        async with api if form == "with" else blocks[-1]:
+            bodies[-1] = 1
+
+    for step in strikes(lambda: run(enter_and_leave()), FILES):
+        if held._held:
+            stayed += 1
+            for block in (*api._blocks, *blocks):
+                block.release_later()
+        soon_nothing_is_left(store)
+        assert step < MOST_STEPS
+        blocks.append(api.permit())
+    assert stayed <= FIRST_LINES
+    assert len(bodies) / 4 < sum(bodies) < len(bodies) * 3 / 4, "some at its entry, some at its end"
+    held._releaser.close(1.0)
