@@ -145,16 +145,17 @@ class AsyncSemaphore(SemaphoreBase):
         check_permit("extend", permit)
         if not held_permits_in(self._store).has(permit):
             raise not_held(permit)
-        check_renewed(permit, await self._called(partial(self._store.renew, [permit])))
+        renewing = Run(partial(self._store.renew, [permit]), permit.claims)
+        check_renewed(permit, await self._made(renewing))
 
     async def available(self) -> int:
         """Return how much of the limit is free right now: see ``Semaphore.available``."""
-        free: int = await self._called(self._free)
+        free: int = await self._made(Run(self._free))
         return free
 
     async def holders(self) -> tuple[Held, ...]:
         """Return the current holders of permits, tasks and other code, oldest first."""
-        seen = await self._called(self._seen)
+        seen = await self._made(Run(self._seen))
         holders: tuple[Held, ...] = seen.holders
         return holders
 
@@ -168,9 +169,9 @@ class AsyncSemaphore(SemaphoreBase):
     def _callback(self) -> LossCallback | None:
         return LossCallback(self._on_lost) if callable(self._on_lost) and check_loop() else None
 
-    async def _called(self, call: Callable[[], object]) -> Any:
+    async def _made(self, run: Run) -> Any:
         check_loop()
-        return await loop_calls_of(self._store).make(Run(call))
+        return await loop_calls_of(self._store).make(run)
 
     def _waiter(self, lasts: float) -> LoopWaiter:
         check_loop()

@@ -30,9 +30,10 @@ OnAnswer = Callable[[Refusal | StoreUnavailable], None]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Make this call, which may ask the store."""
+    """Make this call, which may ask the store, and wait for the resources of ``claims``."""
 
     call: Callable[[], object]
+    claims: Sequence[Claim] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,8 @@ class Acquisition:
                 raise self._timed_out()
             renewed = True
             since = time.monotonic()
-            renewal = (yield Run(partial(self.store.renew, [permit]))).get(permit.holder)
+            renewing = Run(partial(self.store.renew, [permit]), self.claims)
+            renewal = (yield renewing).get(permit.holder)
             if renewal is None:
                 msg = "the answer of the acquire was read late, and the permit could not be renewed"
                 raise StoreUnavailable(msg)

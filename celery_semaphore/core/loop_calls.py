@@ -144,7 +144,7 @@ class LoopCalls:
         If the store does not answer one of them, that is the answer of all that are queued by then: else each would
         wait until the store has not answered all those before it. If a resource is busy, it is that of its calls alone.
         """
-        taken = some
+        taken, is_busy = some, False
         try:
             left = _together(call for call in some if call.begin())
             while left:
@@ -161,7 +161,7 @@ class LoopCalls:
         except BaseException as error:  # noqa: BLE001 - else its coroutines would wait for ever
             self._answer(some, [error] * len(some))
         finally:
-            self._queue.are_made(taken)
+            self._queue.are_made(taken, busy=is_busy)
             with self._starting:
                 self._left.difference_update(some)
 

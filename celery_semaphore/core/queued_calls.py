@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from .store import CALLED, Acquire, Release
 
 # At once where calls wait for each other, as for the row of a resource: its other calls wait meanwhile.
 RELEASED = 20
+
+MOST_BUSY = 1000  # resources
 
 Resources = tuple[str, ...]
 
@@ -31,9 +33,8 @@ class QueuedCall:
 
     @property
     def resources(self) -> Resources:
-        return (
-            () if isinstance(self.what, Run) else tuple(each.resource for each in self.what.claims)
-        )
+        """Return what it may wait for."""
+        return tuple(each.resource for each in self.what.claims)
 
     def begin(self) -> bool:
         """Return whether it is to be made: a release always, others unless their coroutine was cancelled."""
@@ -53,8 +54,8 @@ class QueuedCalls:
     A coroutine that gives up leaves a release. Were it not made before the next acquires, coroutines that give up again
     and again would leave places in line faster than they are released, and the permits would go to those places.
 
-    Where calls wait for each other, half of the threads make those of one resource at most: while its row is locked,
-    the others make those of other resources.
+    Where calls wait for each other, half of the threads make those of one resource at most, and of all resources that
+    were busy the last time: while rows are locked, the others make the calls of other resources.
     """
 
     def __init__(self, at_once: Callable[[], int]) -> None:
@@ -66,7 +67,8 @@ class QueuedCalls:
         # Of all below. Reentrant: where no thread can be started, a signal handler takes all, too.
         self._taking = threading.RLock()
         self._releases, self._urgent, self._others = _ByResources(), _ByResources(), _ByResources()
-        self._taken_now = Counter[str]()  # how many threads make calls of a resource
+        self._made_now: list[Resources] = []  # one entry for each thread
+        self._busy: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._new or self._releases or self._urgent or self._others)
@@ -86,10 +88,16 @@ class QueuedCalls:
             some = self._taken()
         return some
 
-    def are_made(self, some: Sequence[QueuedCall]) -> None:
+    def are_made(self, some: Sequence[QueuedCall], *, busy: bool = False) -> None:
         """Let others of their resources be taken, at least by this thread: it looks at the queue before it waits."""
+        resources = some[0].resources
         with self._taking:
-            self._taken_now -= Counter({*some[0].resources})
+            if resources in self._made_now:
+                self._made_now.remove(resources)
+            if busy and len(self._busy) < MOST_BUSY:
+                self._busy.update(resources)
+            else:
+                self._busy.difference_update(resources)
 
     def take_all(self, resources: Resources | None = None) -> list[QueuedCall]:
         """Return all that is queued, or all of these resources."""
@@ -112,7 +120,7 @@ class QueuedCalls:
                 or self._others.take(1, self._may_be_taken)
             )
             if some:
-                self._taken_now += Counter({*some[0].resources})
+                self._made_now.append(some[0].resources)
             return some
 
     def _sort(self) -> None:
@@ -133,7 +141,12 @@ class QueuedCalls:
 
     def _may_be_taken(self, resources: Resources) -> bool:
         most = self._at_once() // 2
-        return all(self._taken_now[each] < most for each in resources)
+        if any(sum(each in now for now in self._made_now) >= most for each in resources):
+            return False
+        busy = self._busy
+        return busy.isdisjoint(resources) or most > sum(
+            not busy.isdisjoint(now) for now in self._made_now
+        )
 
 
 class _ByResources:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, takewhile
 
-from ..errors import SemaphoreError, StoreUnavailable
+from ..errors import ResourceBusy, SemaphoreError, StoreUnavailable
 from .background_thread import BackgroundThread
 from .outage import GIVEN_UP, outage_of
 from .permit import Claim, MessageId
@@ -73,7 +73,8 @@ class Releaser:
         self._before = before  # reads the notes of the pool's processes
         self._jobs: deque[Callable[[], None]] = deque()
         self._event = SignalSafeEvent()
-        self._releases: deque[_Release] = deque()  # only the thread uses this and the next one
+        self._releases: deque[_Release] = deque()  # only the thread uses this and the next two
+        self._busy: list[Sequence[Claim]] = []
         self._dying: list[_Dying] = []
         self._retry_at = 0.0  # monotonic time of the next attempt after the store failed
         self._closing = False
@@ -88,7 +89,7 @@ class Releaser:
         self, holder: str | Ticket, claims: Sequence[Claim], message_id: MessageId | None = None
     ) -> None:
         """Release as soon as possible."""
-        self.soon(partial(self._releases.append, _Release(holder, claims, message_id)))
+        self.soon(partial(self._add, _Release(holder, claims, message_id)))
 
     def after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
         """Call ``then`` once each release of this holder that was queued before has succeeded, or is given up."""
@@ -145,7 +146,14 @@ class Releaser:
                 each.then()
 
     def _next(self) -> list[_Release]:
-        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled."""
+        """Take the next release, or several that the store can make in one round trip: many calls may be cancelled.
+
+        Those of a resource that was busy come after all others, which would wait as long as it.
+        """
+        if self._busy:
+            self._releases = deque(
+                sorted(self._releases, key=lambda each: each.claims in self._busy)
+            )
         if self._store.calls_at_once > 1 or self._releases[0].message_id is not None:
             return [self._releases.popleft()]
         some = takewhile(lambda each: each.message_id is None, self._releases)
@@ -159,8 +167,8 @@ class Releaser:
         try:
             answers = self._answers(some)
             both = [*zip(some, answers, strict=True)]
-            left = [each for each, said in both if isinstance(said, StoreUnavailable)]
-            self._releases.extend(left)
+            self._releases.extend(each for each, said in both if isinstance(said, StoreUnavailable))
+            self._note_busy(both)
             over = [each for each, said in both if not isinstance(said, StoreUnavailable)]
             over += self._noted(answers)
             for said in answers:
@@ -173,6 +181,13 @@ class Releaser:
             for each in over:
                 for then in each.then:
                     self.after(each.holder, then)
+
+    def _note_busy(self, both: Sequence[tuple[_Release, object]]) -> None:
+        for each, said in both:
+            if each.claims in self._busy:
+                self._busy.remove(each.claims)
+            if isinstance(said, ResourceBusy):
+                self._busy.append(each.claims)
 
     def _answers(self, some: list[_Release]) -> Sequence[object]:
         try:
@@ -198,8 +213,13 @@ class Releaser:
             self._outage.answered()
             return []
         self._outage.note()
-        self._retry_at = time.monotonic() + RETRY_PAUSE_S
+        if not all(isinstance(said, ResourceBusy) for said in failed):
+            self._retry_at = time.monotonic() + RETRY_PAUSE_S
         return self._give_up_overdue(failed[-1])
+
+    def _add(self, release: _Release) -> None:
+        # Not as a bound `append`: the queue may be another one by the time when the job runs.
+        self._releases.append(release)
 
     def _call_after(self, holder: str | Ticket, then: Callable[[], None]) -> None:
         for release in self._releases:

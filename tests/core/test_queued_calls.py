@@ -189,6 +189,23 @@ class TestBusyResource:
         queue.put(QueuedCall(acquire("5", "b"), None))
         assert [holders(self.taken(queue)) for _ in range(2)] == [["3"], []]
 
+    def test_all_that_were_busy_share_half_of_the_threads(self) -> None:
+        """Until one of them is not."""
+        queue = queue_of(*[acquire(key, key) for key in "abcde"], Run(ask))
+        for _ in "abc":
+            queue.are_made(self.taken(queue), busy=True)
+        for key in "abc":
+            queue.put(QueuedCall(acquire(f"{key} again", key), None))
+        taken = [holders(self.taken(queue)) for _ in range(6)]
+        assert taken == [["d"], ["e"], ["ask"], ["a again"], ["b again"], []]
+        queue.are_made([QueuedCall(acquire("a again"), None)])
+        queue.put(QueuedCall(acquire("a once more"), None))
+        assert [holders(self.taken(queue)) for _ in range(3)] == [["c again"], ["a once more"], []]
+
+    def test_a_renewal_is_a_call_of_its_resource(self) -> None:
+        queue = queue_of(*[Run(ask, claims("a"))] * 3, acquire("other", "b"))
+        assert [holders(self.taken(queue)) for _ in range(4)] == [["ask"], ["other"], ["ask"], []]
+
     def test_only_its_calls_are_taken_from_the_queue(self) -> None:
         """As the answer of one of them is that of all."""
         queue = queue_of(acquire("1"), release("2"), urgent("3"), acquire("other", "b"), Run(ask))

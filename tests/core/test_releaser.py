@@ -13,11 +13,11 @@ from celery_semaphore.core.permit import Claim, MessageId
 from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
-from celery_semaphore.errors import SemaphoreError, StoreUnavailable
+from celery_semaphore.errors import ResourceBusy, SemaphoreError, StoreUnavailable
 from tests.support.failing_store import FailingStore
 from tests.support.process import wait_until
 
-ONE = Claim("one", None, 1)
+ONE, BUSY = Claim("one", None, 1), Claim("busy", None, 1)
 
 
 def test_an_unanswered_release_is_repeated() -> None:
@@ -327,3 +327,71 @@ def test_of_many_the_unanswered_are_repeated() -> None:
     assert len(told) == 3
     assert calls == [[place(n) for n in range(4)]]
     assert store.released == [(place(0), ["one"])]
+
+
+class Busy(FailingStore):
+    """Makes no release of one resource, as its row is locked; each attempt takes a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locked = True
+        self.tried: list[object] = []
+
+    def release(self, holder: Any, claims: Any, *given: Any) -> HandedOn:
+        self.tried.append(holder)
+        if self.locked and claims == [BUSY]:
+            time.sleep(0.01)
+            raise ResourceBusy("locked")
+        return super().release(holder, claims, *given)
+
+
+class TestBusyResource:
+    def test_releases_of_others_pass_its_own(self) -> None:
+        """However many of it there are; and they need no pause."""
+        store = Busy()
+        releaser = Releaser(store)  # type: ignore[arg-type]
+        for n in range(200):
+            releaser.release(f"busy {n}", [BUSY])
+        releaser.start()
+        wait_until(lambda: len(store.tried) > 2, 10, "some are tried, one after the other")
+        for n in range(3):
+            before = len(store.tried)
+            releaser.release(f"free {n}", [ONE])
+            wait_until(lambda n=n: len(store.released) == n + 1, 10, "it is released")  # type: ignore[misc]
+            assert store.tried.index(f"free {n}") <= before + 2
+        store.locked = False
+        wait_until(lambda: len(store.released) == 203, 10, "all are")
+        releaser.close(5)
+
+    def test_it_is_as_any_other_once_it_was_released(self) -> None:
+        store = Busy()
+        releaser = Releaser(store)  # type: ignore[arg-type]
+        releaser.start()
+        releaser.release("busy", [BUSY])
+        wait_until(lambda: store.tried, 10, "it is tried")
+        store.locked = False
+        wait_until(lambda: store.released, 10, "it is released")
+        wait_until(lambda: not releaser._busy, 10, "it is known")
+        releaser.close(5)
+
+    def test_what_is_queued_when_others_are_given_up_is_released(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is queued before that, and entered after it."""
+        store = Busy()
+        store.lease = 0.05
+        releaser = Releaser(store)  # type: ignore[arg-type]
+        give_up, given_up = releaser._give_up_overdue, list[Any]()
+
+        def queue_and_give_up(error: Any) -> Any:
+            if not given_up:
+                releaser.release("later", [ONE])
+            given_up.extend(over := give_up(error))
+            return over
+
+        monkeypatch.setattr(releaser, "_give_up_overdue", queue_and_give_up)
+        releaser.release("given up", [BUSY])
+        releaser.start()
+        wait_until(lambda: given_up, 10, "one is given up")
+        wait_until(lambda: ("later", ["one"]) in store.released, 10, "the other is released")
+        releaser.close(5)

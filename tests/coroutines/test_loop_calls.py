@@ -74,6 +74,28 @@ class TestThreads:
 
         asyncio.run(main())
 
+    def test_a_renewal_is_a_call_of_its_resource(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put, found = LoopCalls._put, list[tuple[str, ...]]()
+
+        def noted(calls: LoopCalls, call: QueuedCall) -> None:
+            if isinstance(call.what, Run):
+                found.append(call.resources)
+            put(calls, call)
+
+        monkeypatch.setattr(LoopCalls, "_put", noted)
+        api = AsyncSemaphore("api", 1, store=store)
+
+        async def main() -> None:
+            permit = await api.acquire()
+            await api.available()
+            await api.extend(permit)
+            await api.release(permit)
+
+        asyncio.run(main())
+        assert found == [(), ("api",)]
+
     def test_there_are_no_more_than_the_store_says(self, store: MemoryStore) -> None:
         api = AsyncSemaphore("api", 50, store=store)
 

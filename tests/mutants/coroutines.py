@@ -9,6 +9,7 @@ NOTICE = "tests/coroutines/test_loop_notice.py"
 DECISIONS = "tests/core/test_acquisition.py"
 TOLD = "tests/semaphore/test_told.py"
 EXIT = "tests/semaphore/test_exit.py"
+RELEASER = "tests/core/test_releaser.py"
 INTERRUPTED = "tests/semaphore/test_interrupted.py"
 BLOCK = "tests/semaphore/test_permit_block.py"
 ONE_SERVER = "tests/stores/test_call_all.py"
@@ -18,6 +19,7 @@ LOSSES = "tests/coroutines/test_losses.py"
 CLOSED = "tests/coroutines/test_closed_loops.py"
 CALLS = "tests/coroutines/test_loop_calls.py"
 QUEUED = "tests/core/test_queued_calls.py"
+RELEASER = "tests/core/test_releaser.py"
 INTERRUPTED = "tests/coroutines/test_interrupted.py"
 LOOPS_EXIT = "tests/coroutines/test_exit.py"
 TOGETHER = "tests/stores/test_conformance.py::TestValkeyStore"
@@ -213,8 +215,8 @@ MUTANTS = [
         "what is cancelled is a CancelledError",
         "a closed coroutine gets another one",
         "async_semaphore",
-        "        except BaseException as error:\n            held_permits.take(waiter.holder)\n",
-        "        except (asyncio.CancelledError, SemaphoreTimeout) as error:\n            held_permits.take(waiter.holder)\n",
+        "        except BaseException as error:\n            await self._give_up(",
+        "        except (asyncio.CancelledError, SemaphoreTimeout) as error:\n            await self._give_up(",
         f"{AWAITS}::test_an_acquire",
     ),
     coroutines(
@@ -406,8 +408,8 @@ MUTANTS = [
         "a permit by hand ends with its loop",
         "as that of a block",
         "async_semaphore",
-        "self._acquire(self._length(timeout), self._callback(), None)",
-        "self._acquire(self._length(timeout), self._callback(), asyncio.get_running_loop().is_closed)",
+        "self._acquire(waiter, self._callback(), None)",
+        "self._acquire(waiter, self._callback(), asyncio.get_running_loop().is_closed)",
         f"{CLOSED}::test_a_permit_by_hand_outlives_its_loop",
     ),
     coroutines(
@@ -446,7 +448,7 @@ MUTANTS = [
         "of many releases the unanswered are over",
         "the others were answered",
         "core/releaser",
-        "            self._releases.extend(left)\n",
+        "            self._releases.extend(each for each, said in both if isinstance(said, StoreUnavailable))\n",
         "",
         "tests/core/test_releaser.py",
     ),
@@ -620,26 +622,66 @@ MUTANTS = [
         f"{CALLS}::TestPostgreSQL",
     ),
     coroutines(
-        "a resource that is claimed twice counts twice",
-        "the weights add up; but a call of it leaves no thread for the next one",
-        "core/queued_calls",
-        "                self._taken_now += Counter({*some[0].resources})\n",
-        "                self._taken_now += Counter(some[0].resources)\n",
-        QUEUED,
-    ),
-    coroutines(
         "one of its resources may be taken",
         "it may wait for the other one",
         "core/queued_calls",
-        "        return all(self._taken_now",
-        "        return not resources or any(self._taken_now",
+        "        if any(sum(each in now for now in self._made_now) >= most for each in resources):",
+        "        if resources and all(sum(each in now for now in self._made_now) >= most for each in resources):",
         QUEUED,
+    ),
+    coroutines(
+        "each locked row has half of the threads",
+        "it was so for one; but two rows have all",
+        "core/queued_calls",
+        "        return busy.isdisjoint(resources) or most >",
+        "        return True or most >",
+        QUEUED,
+    ),
+    coroutines(
+        "a resource that was busy is busy for ever",
+        "it may be again",
+        "core/queued_calls",
+        "                self._busy.difference_update(resources)",
+        "                pass",
+        QUEUED,
+    ),
+    coroutines(
+        "a renewal waits for nothing",
+        "it is no acquire; but its row may be locked",
+        "async_semaphore",
+        "Run(partial(self._store.renew, [permit]), permit.claims)",
+        "Run(partial(self._store.renew, [permit]))",
+        f"{CALLS}::TestThreads",
+    ),
+    coroutines(
+        "a release of a locked row comes before those of other rows",
+        "it is older",
+        "core/releaser",
+        "        if self._busy:\n",
+        "        if False:\n",
+        RELEASER,
+    ),
+    coroutines(
+        "after a locked row all releases pause",
+        "as in an outage",
+        "core/releaser",
+        "        if not all(isinstance(said, ResourceBusy) for said in failed):\n",
+        "        if True:\n",
+        RELEASER,
+    ),
+    coroutines(
+        "a release is queued where the queue was",
+        "the queue is the same; but not once some are given up",
+        "core/releaser",
+        "partial(self._add, _Release(holder, claims, message_id))",
+        "partial(self._releases.append, _Release(holder, claims, message_id))",
+        RELEASER,
     ),
     coroutines(
         "calls that were made count for ever",
         "their thread takes others",
         "core/loop_calls",
-        "            self._queue.are_made(taken)\n",
+        "            self._queue.are_made(taken, busy=is_busy)\n",
         "",
         f"{CALLS}::TestThreads::test_a_call_that_waits_stops_no_other",
     ),
