@@ -265,7 +265,7 @@ MUTANTS = (
         "a message whose attempt may have been kept is deleted",
         "it had no answer; but its wait may be parked",
         "transaction",
-        "        except Unsure:\n            raise\n",
+        "        except NoAnswer:\n            raise\n",
         "",
         REQUESTS,
         "-m",

@@ -29,7 +29,7 @@ _BUSY = frozenset(
         "TooManyRequestsException",
     }
 )
-_UNSURE = frozenset(
+_NO_ANSWER = frozenset(
     {
         "InternalServerError",
         "RequestTimeout",
@@ -72,7 +72,7 @@ _NOT_CONFIGURED = (
 )
 
 
-class Unsure(Busy):
+class NoAnswer(Busy):
     """The server has not said whether it did this."""
 
 
@@ -110,8 +110,8 @@ def translated(error: Exception, place: Place) -> Exception:
     """Return what to raise for an error of the driver."""
     code, said = code_of(error), str(error)
     codes = {code, *_reasons(error)}
-    if codes & _UNSURE or _is_of_server(error) or _is_unanswered(error):
-        return Unsure(f"{place}: {said}")
+    if codes & _NO_ANSWER or _is_of_server(error) or _is_unanswered(error):
+        return NoAnswer(f"{place}: {said}")
     if codes & _BUSY:
         return Busy(f"{place}: {said}")
     if code == _NO_TABLE:

@@ -28,7 +28,7 @@ from ..documents.documents import (
 from ..encoding import microseconds
 from ..engine.codec import WaitTexts, encode_resource, encode_until
 from ..engine.resource import Resource
-from .errors import Driver, Unsure, is_of_change
+from .errors import Driver, NoAnswer, is_of_change
 from .items import (
     USED,
     Item,
@@ -207,7 +207,7 @@ class DynamoTransaction:
         try:
             self._mark(put)
             is_kept = all(self._write(some, compared, seen) for some, compared in parts)
-        except Unsure:
+        except NoAnswer:
             raise
         except StoreUnavailable:
             left.note(messages)

@@ -11,8 +11,8 @@ from celery_semaphore.errors import StoreFull, StoreUnavailable
 from celery_semaphore.stores.documents.documents import Busy
 from celery_semaphore.stores.dynamodb.errors import (
     Denied,
+    NoAnswer,
     NoTable,
-    Unsure,
     is_of_change,
     translated,
 )
@@ -37,12 +37,12 @@ def sent(code: str, *reasons: str, status: int = 400, message: str = "so it is")
         (sent("ProvisionedThroughputExceededException"), Busy),
         (sent("ThrottlingException"), Busy),
         (sent("RequestLimitExceeded"), Busy),
-        (sent("anything", status=500), Unsure),
-        (sent("InternalServerError"), Unsure),
-        (sent("TransactionCanceledException", "ThrottlingError", "InternalServerError"), Unsure),
+        (sent("anything", status=500), NoAnswer),
+        (sent("InternalServerError"), NoAnswer),
+        (sent("TransactionCanceledException", "ThrottlingError", "InternalServerError"), NoAnswer),
         (sent("TransactionCanceledException", "None", "ThrottlingError"), Busy),
         (sent("TransactionCanceledException", "ProvisionedThroughputExceeded"), Busy),
-        (ConnectTimeoutError(endpoint_url="x"), Unsure),
+        (ConnectTimeoutError(endpoint_url="x"), NoAnswer),
         (SSLError(endpoint_url="x", error="y"), StoreUnavailable),
         (sent("ResourceNotFoundException"), NoTable),
         (sent("AccessDeniedException"), Denied),

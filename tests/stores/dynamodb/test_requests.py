@@ -13,7 +13,7 @@ from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.documents.documents import Busy, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore
-from celery_semaphore.stores.dynamodb.errors import Unsure
+from celery_semaphore.stores.dynamodb.errors import NoAnswer
 from celery_semaphore.stores.dynamodb.left_messages import MOST as MOST_LEFT, LeftMessages
 from celery_semaphore.stores.dynamodb.tombstones import MOST, placed
 from celery_semaphore.stores.dynamodb.transaction import DynamoTransaction
@@ -265,7 +265,7 @@ class TestMessages:
             if was_lost:
                 raise Busy("throttled")
             was_lost.append(sent(transaction, writes))
-            raise Unsure("the answer is lost")
+            raise NoAnswer("the answer is lost")
 
         with monkeypatch.context() as patch:
             patch.setattr(DynamoTransaction, "_sent", lose)
