@@ -230,7 +230,12 @@ class AsyncSemaphore(SemaphoreBase):
             raise
         except BaseException:  # a signal handler raised, perhaps before the block was left
             place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
-            if mine := mine or self._entered_at(place):
+            if mine is None:
+                is_ended = isinstance(
+                    error, GeneratorExit
+                )  # perhaps in the context of another task
+                mine = self._entered_at(place) if is_ended else self._left(place)
+            if mine:
                 self._forget(mine)
                 mine.release_later()
             raise

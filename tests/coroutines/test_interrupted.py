@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from celery_semaphore import AsyncSemaphore, async_permit_block, async_semaphore
+from celery_semaphore import (
+    AsyncSemaphore,
+    async_permit_block,
+    async_semaphore,
+)
 from celery_semaphore.core import held_permits, lease, queued_calls
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Permit
@@ -52,7 +57,7 @@ def test_a_release_leaves_nothing_or_can_be_repeated(store: MemoryStore, run: En
     held_permits_in(store)._releaser.close(1.0)
 
 
-@pytest.mark.parametrize("form", ["with", "permit"])
+@pytest.mark.parametrize("form", ["with", "permit", "stack"])
 def test_a_block_leaves_nothing(store: MemoryStore, run: Ended, form: str) -> None:
     """Interrupted at each step of its entry and of its end; but before the end has begun nothing is left."""
     api, stayed, bodies = AsyncSemaphore("api", 1, store=store), 0, list[int]()
@@ -63,7 +68,14 @@ def test_a_block_leaves_nothing(store: MemoryStore, run: Ended, form: str) -> No
         async with api if form == "with" else blocks[-1]:
             bodies[-1] = 1
 
-    for step in strikes(lambda: run(enter_and_leave()), FILES):
+    async def enter_and_leave_a_stack() -> None:
+        bodies.append(0)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(api)
+            bodies[-1] = 1
+
+    call = enter_and_leave_a_stack if form == "stack" else enter_and_leave
+    for step in strikes(lambda: run(call()), FILES):
         if held._held:
             stayed += 1
             for block in (*api._blocks, *blocks):

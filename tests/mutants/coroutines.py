@@ -600,8 +600,16 @@ MUTANTS = [
         "a block that was not yet found is left",
         "as above, for `async with semaphore`",
         "async_semaphore",
-        "            if mine := mine or self._entered_at(place):",
-        "            if mine:",
+        "                mine = self._entered_at(place) if is_ended else self._left(place)\n",
+        "                mine = None\n",
+        INTERRUPTED,
+    ),
+    coroutines(
+        "a block of a stack that was not yet found is left",
+        "as above, for an exit stack",
+        "async_semaphore",
+        "                mine = self._entered_at(place) if is_ended else self._left(place)\n",
+        "                mine = self._entered_at(place)\n",
         INTERRUPTED,
     ),
     coroutines(
