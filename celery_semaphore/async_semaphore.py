@@ -231,9 +231,8 @@ class AsyncSemaphore(SemaphoreBase):
         except BaseException:  # a signal handler raised, perhaps before the block was left
             place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
             if mine is None:
-                is_ended = isinstance(
-                    error, GeneratorExit
-                )  # perhaps in the context of another task
+                # A closed coroutine may be in the context of another task, which must keep its block.
+                is_ended = isinstance(error, GeneratorExit)
                 mine = self._entered_at(place) if is_ended else self._left(place)
             if mine:
                 self._forget(mine)

@@ -6,8 +6,8 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ...errors import SemaphoreError
-from .connection import is_busy, is_one_resources, took_too_long
+from ...errors import ResourceBusy, SemaphoreError
+from .connection import is_one_resources, took_too_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Broken:
         try:
             yield
         except SemaphoreError as error:
-            if is_busy(error) or not is_one_resources(error):
+            if isinstance(error, ResourceBusy) or not is_one_resources(error):
                 raise
             if took_too_long(error):
                 self._slow_in_a_row += 1

@@ -210,11 +210,6 @@ def _unavailable(error: psycopg.Error) -> type[StoreUnavailable]:
     return StoreFull if isinstance(error, errors.DiskFull) else StoreUnavailable
 
 
-def is_busy(error: SemaphoreError) -> bool:
-    """Return whether another call kept a lock for as long as this one waited for it."""
-    return isinstance(error, ResourceBusy)
-
-
 def is_one_resources(error: SemaphoreError) -> bool:
     """Return whether only this call's resources failed, so that a call on others may succeed."""
     state = getattr(error.__cause__, "sqlstate", None) or ""
@@ -231,7 +226,5 @@ def passed_over_if_busy() -> Iterator[None]:
     """Skip resources that another call has locked: a later call tries them again."""
     try:
         yield
-    except StoreUnavailable as error:
-        if not is_busy(error):
-            raise
+    except ResourceBusy as error:
         logger.info("skipped locked resources for now: %s", error.reason)
