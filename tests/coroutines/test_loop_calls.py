@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
@@ -363,53 +362,62 @@ def calls_that_wait_for_a_lock(client: Any) -> int:
 
 
 class Hanging(MemoryStore):
-    """Answers nothing, after a while; then it answers again."""
+    """Answers nothing after a while, which ends when all is ``queued``; then it answers again."""
 
-    hang = 0.2
-    calls = 0
     hangs = True
 
-    def _asked(self, call: Callable[..., Any], *given: Any) -> Any:
-        if self.hangs:
-            self.calls += 1
-            time.sleep(self.hang)
-            raise StoreUnavailable("hangs")
-        return call(*given)
+    def __init__(self) -> None:
+        super().__init__()
+        self.queued = threading.Event()
+        self.hung: list[str] = []
 
     def check(self, *, parks: bool = False) -> list[str]:
-        return self._asked(lambda: MemoryStore.check(self, parks=parks))
+        self._hang("check")
+        return super().check(parks=parks)
 
     def snapshot(self, *given: Any, **named: Any) -> Any:
-        return self._asked(lambda: MemoryStore.snapshot(self, *given, **named))
+        self._hang("snapshot")
+        return super().snapshot(*given, **named)
 
     def call_all(self, calls: Any) -> Any:
-        return self._asked(MemoryStore.call_all, self, calls)
+        self._hang("acquire" if any(isinstance(each, Acquire) for each in calls) else "release")
+        return super().call_all(calls)
+
+    def _hang(self, call: str) -> None:
+        if self.hangs:
+            self.hung.append(call)
+            assert self.queued.wait(SOON)
+            raise StoreUnavailable("hangs")
 
 
 class TestHangingStore:
     """What is queued while one call is under way is not made: it would wait for as long, one after the other."""
 
-    @pytest.mark.parametrize("kind", ["available", "check", "acquire"])
-    def test_all_wait_for_one_call(self, kind: str) -> None:
+    @pytest.mark.parametrize("hangs", ["snapshot", "check", "acquire"])
+    def test_all_wait_for_one_call(self, hangs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(acquisition, "RETRY_DELAY_S", SOON)
         store = Hanging()
         api = AsyncSemaphore("api", 1, store=store)
-        held_permits_in(store)._checked = kind != "check"
+        held_permits_in(store)._checked = hangs != "check"
 
         async def main() -> None:
             some = [
-                asyncio.create_task(api.available() if kind == "available" else api.acquire(60))
+                asyncio.create_task(api.available() if hangs == "snapshot" else api.acquire(60))
                 for _ in range(150)
             ]
+            asked_once = asyncio.create_task(api.acquire(timeout=0))
             await asyncio.sleep(0)
+            store.queued.set()
             with pytest.raises(SemaphoreTimeout, match="hangs"):
-                await api.acquire(timeout=0)
-            assert store.calls == 1
+                await asked_once
+            store.hangs = False
+            # The acquire that gave up is released meanwhile.
+            assert [call for call in store.hung if call != "release"] == [hangs]
             for each in some:
                 each.cancel()
             await asyncio.gather(*some, return_exceptions=True)
 
         asyncio.run(main())
-        store.hangs = False
         soon_nothing_is_left(store)
 
     def test_a_semaphore_without_a_limit_goes_on_trying(
@@ -421,18 +429,19 @@ class TestHangingStore:
         store.release("declares it", [ONE])
         held_permits_in(store)._checked = True
         api = AsyncSemaphore("api", store=store, timeout=SOON)
-        queue, queued = LoopCalls.queue, list[object]()
+        put, queued = LoopCalls._put, list[object]()
 
-        def kept(calls: LoopCalls, what: Any) -> Any:
-            queued.append(what)
-            return queue(calls, what)
+        def kept(calls: LoopCalls, call: QueuedCall) -> None:
+            queued.append(call.what)
+            put(calls, call)
 
-        monkeypatch.setattr(LoopCalls, "queue", kept)
+        monkeypatch.setattr(LoopCalls, "_put", kept)
 
         async def main() -> None:
             acquiring = asyncio.create_task(api.acquire())
-            await until(lambda: store.calls == 1)
+            await until(lambda: store.hung == ["acquire"])
             store.hangs = False
+            store.queued.set()
             await api.release(await acquiring)
 
         asyncio.run(main())
@@ -474,8 +483,10 @@ class TestHangingStore:
             store.hangs = True
             asking = asyncio.create_task(api.available())
             await asyncio.sleep(0)
-            await api.release(permit)
-            assert store.calls == 1
+            releasing = api.release(permit)
+            store.queued.set()
+            await releasing
+            assert store.hung == ["snapshot"]
             store.hangs = False
             with pytest.raises(StoreUnavailable):
                 await asking
