@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -259,31 +260,69 @@ def test_each_of_two_generators_leaves_with_its_own_permit(store: MemoryStore) -
 
 
 def test_a_block_that_is_left_elsewhere_is_an_error(store: MemoryStore) -> None:
-    """An exit stack enters and leaves it in two frames, so the task alone tells which block is meant."""
-    api, stack = AsyncSemaphore("api", 1, store=store), AsyncExitStack()
+    """Where neither the place nor the task tells which block is meant."""
+    api = AsyncSemaphore("api", 1, store=store)
+
+    async def enter() -> None:
+        await api.__aenter__()
 
     async def main() -> None:
-        await asyncio.create_task(stack.enter_async_context(api))
+        await asyncio.create_task(enter())
         with pytest.raises(RuntimeError, match="left in the task in which it was entered"):
-            await stack.aclose()
-        assert await api.available() == 1  # and it is left
+            await api.__aexit__(None, None, None)
 
     asyncio.run(main())
 
 
-def test_a_stack_leaves_what_no_other_task_has_left(store: MemoryStore) -> None:
-    """The one that was entered last is closed by a task that has a copy of the context."""
-    api, first, last = AsyncSemaphore("api", 2, store=store), AsyncExitStack(), AsyncExitStack()
+class Guard:
+    """A context manager around a semaphore, as users write it."""
+
+    def __init__(self, api: AsyncSemaphore) -> None:
+        self._api = api
+
+    async def __aenter__(self) -> Permit:
+        return await self._api.__aenter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._api.__aexit__(*error)  # type: ignore[arg-type]
+
+
+class Logged(AsyncSemaphore):
+    """A semaphore that does more when it is entered and left."""
+
+    async def __aenter__(self) -> Permit:
+        return await super().__aenter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["stack", "moved stack", "guard"])
+def test_an_object_leaves_in_any_task_what_it_entered(store: MemoryStore, form: str) -> None:
+    """The tasks around it have blocks of their own, and some have a copy of the context of another."""
+    api = AsyncSemaphore("api", 9, store=store)
+
+    async def enter() -> tuple[str, Callable[[], Coroutine[Any, Any, Any]]]:
+        if form == "guard":
+            guard = Guard(api)
+            return (await guard.__aenter__()).holder, partial(guard.__aexit__, None, None, None)
+        stack = AsyncExitStack()
+        permit = await stack.enter_async_context(api)
+        return permit.holder, (stack.pop_all() if form == "moved stack" else stack).aclose
 
     async def main() -> None:
-        await first.enter_async_context(api)
-        await last.enter_async_context(api)
-        await asyncio.create_task(last.aclose())
-        assert await api.available() == 1
-        await first.aclose()
-        assert await api.available() == 2
+        entered = [await enter(), await asyncio.create_task(enter())]
+        async with api as mine:
+            entered += [await asyncio.create_task(enter()), await enter()]
+            for at in (1, 2, 0, 0):
+                holder, leave = entered.pop(at)
+                await asyncio.create_task(leave())
+                held = {each.holder for each in await api.holders()}
+                assert held == {mine.holder, *(each for each, _ in entered)}
+                assert holder not in held
 
     asyncio.run(main())
+    soon_nothing_is_left(store)
 
 
 def test_a_block_around_a_generator_that_is_forgotten(store: MemoryStore) -> None:
@@ -317,25 +356,45 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
+def semaphore_of(form: str, store: MemoryStore) -> AsyncSemaphore:
+    return (Logged if form == "subclass" else AsyncSemaphore)("api", 3, store=store)
+
+
 async def hold(
     api: AsyncSemaphore, form: str, body: Callable[[Permit], Coroutine[Any, Any, Any]]
 ) -> None:
     """Enter and leave in one of the ways that a semaphore itself allows."""
-    if form == "with":
-        async with api as permit:
-            await body(permit)
-    elif form == "stack":
+    if form == "stack":
         async with AsyncExitStack() as stack:
             await body(await stack.enter_async_context(api))
-    else:
+    elif form == "closed stack":
         stack = AsyncExitStack()
         try:
             await body(await stack.enter_async_context(api))
         finally:
             await stack.aclose()
+    else:
+        async with Guard(api) if form == "guard" else api as permit:
+            await body(permit)
 
 
-HELD_BY = ["with", "stack", "closed stack"]
+async def items(api: AsyncSemaphore, form: str) -> AsyncIterator[Permit]:
+    """Enter and leave in the same ways, in a generator."""
+    if form == "stack":
+        async with AsyncExitStack() as stack:
+            yield await stack.enter_async_context(api)
+    elif form == "closed stack":
+        stack = AsyncExitStack()
+        try:
+            yield await stack.enter_async_context(api)
+        finally:
+            await stack.aclose()
+    else:
+        async with Guard(api) if form == "guard" else api as permit:
+            yield permit
+
+
+HELD_BY = ["with", "stack", "closed stack", "guard", "subclass"]
 
 
 @pytest.mark.usefixtures("_uncollected")
@@ -345,7 +404,7 @@ def test_a_block_that_is_collected_within_one_of_another_task(
     store: MemoryStore, closed: str, mine: str
 ) -> None:
     """The keeper has forgotten the one of the closed loop; the other one stays entered."""
-    api, held_permits = AsyncSemaphore("api", 2, store=store), held_permits_in(store)
+    api, held_permits = semaphore_of(mine, store), held_permits_in(store)
     closed_with(
         lambda: hold(api, closed, lambda _: asyncio.sleep(99)), "asyncio", lambda: occupied(store)
     )
@@ -361,6 +420,26 @@ def test_a_block_that_is_collected_within_one_of_another_task(
     asyncio.run(hold(api, mine, body))
     soon_nothing_is_left(store)
     assert not api._blocks
+
+
+@pytest.mark.usefixtures("_uncollected")
+def test_a_coroutine_that_is_collected_leaves_no_block_of_another_task(store: MemoryStore) -> None:
+    """Where its place does not tell which block is its own."""
+    api = AsyncSemaphore("api", 2, store=store)
+
+    async def body() -> None:
+        await api.__aenter__()
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(api)
+            await asyncio.sleep(99)
+
+    async def main() -> None:
+        async with api as permit:
+            gc.collect()
+            assert permit.holder in {each.holder for each in await api.holders()}
+
+    closed_with(body, "asyncio", lambda: occupied(store))
+    asyncio.run(main())
 
 
 def test_a_generator_without_its_permit_that_is_collected_within_another_block(
@@ -399,33 +478,53 @@ def test_a_generator_without_its_permit_that_is_collected_within_another_block(
 @pytest.mark.parametrize("form", HELD_BY)
 def test_a_generator_that_is_closed_in_its_task(store: MemoryStore, form: str) -> None:
     """While a block of another function is entered there."""
-    api = AsyncSemaphore("api", 2, store=store)
-
-    async def items() -> AsyncIterator[Permit]:
-        if form == "with":
-            async with api as permit:
-                yield permit
-        elif form == "stack":
-            async with AsyncExitStack() as stack:
-                yield await stack.enter_async_context(api)
-        else:
-            stack = AsyncExitStack()
-            yield await stack.enter_async_context(api)
-            await stack.aclose()
+    api = semaphore_of(form, store)
 
     async def main() -> None:
-        generator = items()
+        generator = items(api, form)
         await anext(generator)
         async with api as mine:
-            if form == "closed stack":
-                assert [each async for each in generator] == []
-            else:
-                await generator.aclose()  # type: ignore[attr-defined]
+            await generator.aclose()  # type: ignore[attr-defined]
             await until(lambda: occupied(store) == 1)
             assert [each.holder for each in await api.holders()] == [mine.holder]
 
     asyncio.run(main())
     soon_nothing_is_left(store)
+
+
+@pytest.mark.usefixtures("_uncollected")
+@pytest.mark.parametrize("mine", HELD_BY)
+@pytest.mark.parametrize("dropped", HELD_BY)
+def test_a_generator_that_is_collected_in_another_task(
+    store: MemoryStore, dropped: str, mine: str
+) -> None:
+    """The loop closes it in a copy of the context of the task that collects, and its own task runs on."""
+    api = semaphore_of(mine, store)
+
+    async def drop(to_end: asyncio.Event) -> None:
+        cycle: list[Any] = [items(api, dropped)]
+        cycle.append(cycle)  # so that the collector alone closes it
+        await anext(cycle[0])
+        del cycle
+        await to_end.wait()
+
+    async def body(permit: Permit) -> None:
+        await until(lambda: occupied(store) == 2)
+        gc.collect()
+        await until(lambda: occupied(store) == 1)
+        assert [each.holder for each in await api.holders()] == [permit.holder]
+
+    async def main() -> None:
+        to_end = asyncio.Event()
+        dropping = asyncio.create_task(drop(to_end))
+        await hold(api, mine, body)
+        assert occupied(store) == 0
+        to_end.set()
+        await dropping
+
+    asyncio.run(main())
+    soon_nothing_is_left(store)
+    assert not api._blocks
 
 
 def test_a_context_keeps_no_block_that_was_left_elsewhere(store: MemoryStore) -> None:

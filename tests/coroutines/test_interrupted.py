@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -37,6 +38,7 @@ Ended = Callable[[Coroutine[Any, Any, Any]], Any]
 def run() -> Iterator[Ended]:
     with asyncio.Runner() as runner:
         yield runner.run
+    gc.collect()  # here: a later test would get the warnings
 
 
 def test_a_release_leaves_nothing_or_can_be_repeated(store: MemoryStore, run: Ended) -> None:

@@ -16,11 +16,11 @@ ONE_SERVER = "tests/stores/test_call_all.py"
 AWAITS = "tests/coroutines/test_each_await.py"
 LOOPS = "tests/coroutines/test_async_semaphore.py"
 LOSSES = "tests/coroutines/test_losses.py"
+WITH_BLOCKS = "tests/semaphore/test_with_blocks.py"
 CLOSED = "tests/coroutines/test_closed_loops.py"
 CALLS = "tests/coroutines/test_loop_calls.py"
 QUEUED = "tests/core/test_queued_calls.py"
-RELEASER = "tests/core/test_releaser.py"
-INTERRUPTED = "tests/coroutines/test_interrupted.py"
+STRUCK = "tests/coroutines/test_interrupted.py"
 LOOPS_EXIT = "tests/coroutines/test_exit.py"
 TOGETHER = "tests/stores/test_conformance.py::TestValkeyStore"
 
@@ -413,14 +413,6 @@ MUTANTS = [
         f"{CLOSED}::test_a_permit_by_hand_outlives_its_loop",
     ),
     coroutines(
-        "a block that is left in another context is not left",
-        "the error says so",
-        "async_semaphore",
-        "                await abandoned.__aexit__(kind, error, at)\n",
-        "                pass\n",
-        f"{CLOSED}::test_a_block_that_is_left_elsewhere_is_an_error",
-    ),
-    coroutines(
         "the place of a wait is given up after a lease",
         "as a permit is; but a wait has no lease while its process asks for others",
         "core/releaser",
@@ -464,7 +456,7 @@ MUTANTS = [
         "a block is the one that its task entered last",
         "a task leaves its blocks in order; but not those of generators",
         "async_semaphore",
-        "mine = self._entered_at(place) or self._entered_by_stack(place, here)",
+        "mine = self._entered_at(place) or (None if is_closed() else mine)",
         "mine = mine or self._entered_at(place)",
         CLOSED,
     ),
@@ -472,8 +464,8 @@ MUTANTS = [
         "a block is left where its task was",
         "an async generator may be closed by another",
         "async_semaphore",
-        "mine = self._entered_at(place) or self._entered_by_stack(place, here)",
-        "mine = self._entered_by_stack(place, here)",
+        "mine = self._entered_at(place) or (None if is_closed() else mine)",
+        "pass",
         CLOSED,
     ),
     coroutines(
@@ -586,7 +578,7 @@ MUTANTS = [
         "async_semaphore",
         "            self._release_later(permit, was_held=is_held)\n            raise\n\n    def _queued(",
         "            raise\n\n    def _queued(",
-        INTERRUPTED,
+        STRUCK,
     ),
     coroutines(
         "a block whose end a signal handler interrupts is left",
@@ -594,23 +586,15 @@ MUTANTS = [
         "async_permit_block",
         "            self._semaphore._release_later(permit)  # noqa: SLF001\n            raise\n",
         "            raise\n",
-        INTERRUPTED,
+        STRUCK,
     ),
     coroutines(
         "a block that was not yet found is left",
-        "as above, for `async with semaphore`",
+        "as above, for `async with semaphore` and an exit stack",
         "async_semaphore",
-        "                mine = self._entered_at(place) if is_ended else self._left(place)\n",
-        "                mine = None\n",
-        INTERRUPTED,
-    ),
-    coroutines(
-        "a block of a stack that was not yet found is left",
-        "as above, for an exit stack",
-        "async_semaphore",
-        "                mine = self._entered_at(place) if is_ended else self._left(place)\n",
-        "                mine = self._entered_at(place)\n",
-        INTERRUPTED,
+        "mine = mine or self._entered_at(",
+        "mine = mine or None and self._entered_at(",
+        STRUCK,
     ),
     coroutines(
         "a block whose entry a signal handler interrupts stays",
@@ -618,7 +602,7 @@ MUTANTS = [
         "async_semaphore",
         "            self._forget(block)\n            block.release_later()\n            raise\n",
         "            raise\n",
-        INTERRUPTED,
+        STRUCK,
     ),
     coroutines(
         "all threads wait for one row",
@@ -849,45 +833,40 @@ MUTANTS = [
         f"{CLOSED}::test_a_generator_without_its_permit_that_is_collected_within_another_block",
     ),
     coroutines(
-        "an exit stack that is closed leaves the last block of its context",
+        "a coroutine that is closed leaves the last block of its context",
         "so it does elsewhere; but the collector runs in the context of any task",
         "async_semaphore",
-        "        if is_closed():\n            return self._abandoned",
-        "        if False:\n            return self._abandoned",
-        f"{CLOSED}::test_a_block_that_is_collected_within_one_of_another_task",
+        "(None if is_closed() else mine)",
+        "mine",
+        f"{CLOSED}::test_a_coroutine_that_is_collected_leaves_no_block_of_another_task",
     ),
     coroutines(
-        "an exit stack leaves the last block",
-        "blocks are left in order; but not those of generators",
-        "async_semaphore",
-        "return mine or (here[0] if here else None)",
-        "return here[0] if here else None",
-        f"{CLOSED}::test_a_generator_that_is_closed_in_its_task",
-    ),
-    coroutines(
-        "a stack may have entered any block",
-        "it is left there; but a generator leaves its own",
+        "a method that enters is the place of a block",
+        "it is a frame like that of a with statement; but another one leaves",
         "with_blocks",
-        "return entering is not leaving and entering.co_filename == leaving.co_filename",
-        "return True",
-        f"{CLOSED}::test_a_generator_that_is_closed_in_its_task",
-        "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_within_a_block",
+        "code.co_name not in METHODS or ",
+        "True or ",
+        f"{CLOSED}::test_an_object_leaves_in_any_task_what_it_entered",
+        f"{CLOSED}::test_a_generator_that_is_collected_in_another_task",
+        f"{WITH_BLOCKS}::test_a_generator_that_is_collected_in_another_thread",
     ),
     coroutines(
-        "an exit stack has the context of the block around it",
-        "a copy of it has the same blocks",
+        "an exit stack keeps its blocks",
+        "it leaves them; but pop_all moves them to another one",
         "with_blocks",
-        "return self._of_stack(place) or self._without_context(place, is_held) or mine",
-        "return mine or self._without_context(place, is_held)",
-        "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_within_a_block",
+        'getattr(manager, "_exit_callbacks", manager)',
+        "manager",
+        f"{CLOSED}::test_an_object_leaves_in_any_task_what_it_entered",
+        f"{WITH_BLOCKS}::test_an_exit_stack_that_moves_its_blocks",
     ),
     coroutines(
-        "an exit stack leaves the block within it",
-        "it is the last one; but the stack may be closed there",
+        "a semaphore is a context manager like others",
+        "it enters; but a subclass is entered by many",
         "with_blocks",
-        "return self._of_stack(place) or ",
-        "return ",
-        "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_around_a_block",
+        "if manager is semaphore and frame.f_back is not None:",
+        "if False:",
+        f"{CLOSED}::test_a_generator_that_is_collected_in_another_task",
+        f"{WITH_BLOCKS}::test_a_generator_that_is_collected_in_another_thread",
     ),
     coroutines(
         "a context forgets its own blocks",
@@ -895,7 +874,7 @@ MUTANTS = [
         "with_blocks",
         " if each.blocks.has(each))",
         ")",
-        "tests/semaphore/test_semaphore.py::TestLimit::test_generators_that_are_closed_in_another_thread",
+        f"{WITH_BLOCKS}::test_generators_that_are_closed_in_another_thread",
     ),
     coroutines(
         "a release begins with its first step",
@@ -1171,20 +1150,12 @@ MUTANTS = [
         f"{BLOCK}::test_two_threads_do_not_share_one",
     ),
     coroutines(
-        "a block that is left elsewhere takes any permit",
-        "all have the same claim; but the body of another block runs under it",
-        "with_blocks",
-        "gone = block() is None and ",
-        "gone = ",
-        "tests/semaphore/test_semaphore.py::TestLimit::test_an_exit_stack_of_a_context_that_is_gone",
-    ),
-    coroutines(
         "a block is known by its context alone",
         "a generator has one",
         "with_blocks",
-        "if each.place == place]",
-        "if False]",
-        "tests/semaphore/test_semaphore.py::TestLimit::test_a_generator_whose_steps_have_contexts_of_their_own",
+        "if each.place == place), mine)",
+        "if False), mine)",
+        f"{WITH_BLOCKS}::test_a_generator_whose_steps_have_contexts_of_their_own",
     ),
     coroutines(
         "a forked child flushes at its exit",
@@ -1286,8 +1257,8 @@ MUTANTS = [
         "a block keeps its loop",
         "a loop is closed before it is dropped",
         "async_permit_block",
-        "weakref.ref(asyncio.get_running_loop())\n        task",
-        "(lambda loop: lambda: loop)(asyncio.get_running_loop())\n        task",
+        "weakref.ref(asyncio.get_running_loop())",
+        "(lambda loop: lambda: loop)(asyncio.get_running_loop())",
         f"{CLOSED}::test_a_loop_that_is_dropped_without_a_close",
     ),
 ]

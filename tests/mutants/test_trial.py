@@ -79,6 +79,19 @@ def test_no_mutant_is_stale() -> None:
     assert stale(ROOT) == []
 
 
+def test_the_tests_that_are_named_are_there() -> None:
+    """Else the mutant is broken, which only a run of all says. Classes inherit the tests of the conformance suite."""
+    suite = "".join(each.read_text() for each in (ROOT / "tests/conformance").rglob("*.py"))
+    missing = []
+    for mutant in ALL:
+        for file, _, name in (each.rpartition("::") for each in mutant.tests if "::" in each):
+            path = ROOT / file.partition("::")[0]
+            inherited = suite if path.name == "test_conformance.py" else ""
+            if f"def {name.partition('[')[0]}(" not in path.read_text() + inherited:
+                missing.append((mutant.name, file, name))
+    assert [each for each in missing if not each[2].startswith("Test")] == []
+
+
 def test_the_stale_are_all_told(tmp_path: Path) -> None:
     for mutant in (*CANARIES, *ALL):
         (tmp_path / mutant.file).parent.mkdir(parents=True, exist_ok=True)

@@ -2,16 +2,13 @@
 
 import asyncio
 import os
-import threading
 import time
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from contextvars import copy_context
 
 import pytest
 
-from celery_semaphore import Semaphore, SemaphoreTimeout, with_blocks
+from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core.asker import Notice, WaitingCall, asker_of
 from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
 from celery_semaphore.core.session import HeldWait
@@ -131,117 +128,6 @@ class TestLimit:
         assert "acquire() and release()" in str(failed[0])
         assert occupied(store) == 1
         api.__exit__(None, None, None)  # a later test may look for blocks that were entered here
-
-    def test_a_generator_whose_steps_have_contexts_of_their_own(self, store: MemoryStore) -> None:
-        """As those that Starlette runs in threads; a block of another thread keeps its permit."""
-        shared = Semaphore("api", 4, store=store, timeout=SOON)
-        inside, leave = list[Permit](), threading.Event()
-
-        def items() -> Generator[Permit, None, None]:
-            with shared as permit:
-                yield permit
-                shared.extend(permit)
-
-        def hold() -> None:
-            with shared as permit:
-                inside.append(permit)
-                leave.wait(SOON)
-                shared.extend(permit)
-
-        def step(generator: Generator[Permit, None, None]) -> None:
-            copy_context().run(next, generator, None)
-
-        with thread(hold):
-            wait_until(lambda: inside, SOON)
-            one, other, third = items(), items(), items()
-            for each in (one, other, third, other):  # the last step ends its generator
-                step(each)
-            assert occupied(store) == 3
-            step(one)
-            copy_context().run(third.close)
-            assert [held.holder for held in shared.holders()] == [inside[0].holder]
-            leave.set()
-        assert occupied(store) == 0
-
-    def test_a_generator_within_a_block_of_its_semaphore(self, store: MemoryStore) -> None:
-        """Each of its steps has a copy of the context with the outer block."""
-        shared = Semaphore("api", 2, store=store, timeout=SOON)
-
-        def items() -> Generator[None, None, None]:
-            with shared:
-                yield
-
-        with shared as outer:
-            generator = items()
-            for _ in range(2):
-                copy_context().run(next, generator, None)
-            shared.extend(outer)
-            assert occupied(store) == 1
-        assert occupied(store) == 0
-
-    def test_an_exit_stack_of_a_context_that_is_gone(self, store: MemoryStore) -> None:
-        """It leaves with a permit that no other context has."""
-        shared = Semaphore("api", 2, store=store, timeout=SOON)
-        inside, leave = list[Permit](), threading.Event()
-
-        def hold() -> None:
-            with ExitStack() as own:
-                permit = own.enter_context(shared)
-                inside.append(permit)
-                leave.wait(SOON)
-                shared.extend(permit)
-
-        with thread(hold):
-            wait_until(lambda: inside, SOON)
-            stack = ExitStack()
-            copy_context().run(stack.enter_context, shared)
-            copy_context().run(stack.close)
-            assert [held.holder for held in shared.holders()] == [inside[0].holder]
-            leave.set()
-        assert occupied(store) == 0
-
-    def test_an_exit_stack_within_a_block(self, store: MemoryStore) -> None:
-        """Its contexts are copies of the one that has the block."""
-        shared = Semaphore("api", 2, store=store, timeout=SOON)
-        with shared as outer:
-            stack = ExitStack()
-            copy_context().run(stack.enter_context, shared)
-            copy_context().run(stack.close)
-            assert [held.holder for held in shared.holders()] == [outer.holder]
-        assert occupied(store) == 0
-
-    def test_an_exit_stack_around_a_block(self, store: MemoryStore) -> None:
-        """It is closed within the block, which keeps its own permit."""
-        shared = Semaphore("api", 4, store=store, timeout=SOON)
-        with shared as outer, ExitStack() as stack:
-            stack.enter_context(shared)
-            stack.enter_context(shared)
-            with shared as inner:
-                stack.close()
-                shared.extend(inner)
-                assert [held.holder for held in shared.holders()] == [outer.holder, inner.holder]
-            assert [held.holder for held in shared.holders()] == [outer.holder]
-        assert occupied(store) == 0
-
-    def test_generators_that_are_closed_in_another_thread(self, store: MemoryStore) -> None:
-        """This context keeps nothing of them, and takes none of their blocks for its own."""
-        shared = Semaphore("api", 2, store=store, timeout=SOON)
-
-        def items() -> Generator[None, None, None]:
-            with shared:
-                yield
-
-        for _ in range(5):
-            generator = items()
-            next(generator)
-            with thread(generator.close):
-                pass
-        stack = ExitStack()
-        copy_context().run(stack.enter_context, shared)
-        copy_context().run(stack.close)
-        assert occupied(store) == 0
-        with shared:
-            assert len(with_blocks._entered.get()) == 1
 
     def test_acquired_here_and_released_in_another_thread(
         self, api: Semaphore, store: MemoryStore
