@@ -43,8 +43,10 @@ def test_an_interrupted_program(valkey: ValkeyServer) -> None:
 SUSPENDED = """
 import asyncio
 from celery_semaphore import AsyncSemaphore
+from celery_semaphore.core import loop_calls
 from celery_semaphore.core.held_permits import held_permits_in
 
+loop_calls.IDLE_S = 0.1  # the threads of the calls have ended by then
 api = AsyncSemaphore("api", 1, url={url!r})
 other = AsyncSemaphore("other", 1, url={url!r}, prefix="other")
 for each in (api, other):
@@ -54,7 +56,8 @@ kept = [api.acquire(), other.acquire()]
 async def suspend():
     for each in kept:
         each.send(None)
-    await asyncio.sleep(0.2)
+    while any(loop_calls.loop_calls_of(each._store)._threads for each in (api, other)):
+        await asyncio.sleep(0.1)
 
 asyncio.run(suspend())
 print("ends", flush=True)

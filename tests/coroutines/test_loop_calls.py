@@ -51,10 +51,11 @@ class TestThreads:
         self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nor when both are queued before the first thread has begun, or while it waits for a call."""
-        acquire, over = store.acquire, threading.Event()
+        acquire, begun, over = store.acquire, threading.Event(), threading.Event()
 
         def locked(claims: Any, *given: Any) -> Any:
             if claims[0].semaphore == "locked":
+                begun.set()
                 assert over.wait(SOON)
             return acquire(claims, *given)
 
@@ -63,6 +64,11 @@ class TestThreads:
         slow, free = (AsyncSemaphore(name, 9, store=store) for name in ("locked", "free"))
 
         async def main() -> None:
+            first = asyncio.create_task(acquired_and_released(slow))
+            await until(begun.is_set)  # in the only thread
+            await acquired_and_released(free, SOON / 2)
+            over.set()
+            await first
             for _ in range(5):
                 over.clear()
                 waits = [asyncio.create_task(acquired_and_released(slow)) for _ in range(9)]
@@ -674,8 +680,14 @@ class TestGivenUp:
         asyncio.run(main())
 
 
-def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> None:
-    """The coroutines of the parent are closed in the child, too, where nothing runs them."""
+def test_a_forked_child_releases_nothing_of_its_parent(
+    valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coroutines of the parent are closed in the child, too, where nothing runs them.
+
+    No thread of the parent runs when it forks: one that is missing in the child would hide what the child queues.
+    """
+    monkeypatch.setattr(loop_calls, "IDLE_S", 0.1)
     api = AsyncSemaphore("api", 1, url=valkey.url)
 
     async def body() -> None:
@@ -684,7 +696,8 @@ def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> 
 
     async def main() -> None:
         tasks = [asyncio.create_task(body()) for _ in range(2)]
-        await until(lambda: api._seen().waiting == 1)
+        await until(lambda: api._seen().waiting == 1 and not loop_calls_of(api._store)._threads)
+        seen = api._seen()
 
         def closed() -> bool:
             for each in tasks:
@@ -693,8 +706,9 @@ def test_a_forked_child_releases_nothing_of_its_parent(valkey: ValkeyServer) -> 
             return True
 
         assert in_child(closed)
-        seen = api._seen()
-        assert (len(seen.holders), seen.waiting) == (1, 1)
+        again = api._seen()
+        assert [each.holder for each in again.holders] == [each.holder for each in seen.holders]
+        assert again.waiting == 1
         for each in tasks:
             each.cancel()
         await asyncio.wait(tasks)
@@ -721,10 +735,16 @@ def test_a_release_that_could_not_be_queued(
     def fail(*_: object) -> None:
         raise MemoryError
 
+    permit = asyncio.run(api.acquire())
+    releasing = api.release(permit)  # outside of a loop it queues nothing
+
     async def main() -> None:
-        permit = await api.acquire()
         with monkeypatch.context() as patch:
             patch.setattr(LoopCalls, "queue", fail)
+            with pytest.raises(MemoryError):
+                await releasing
+            await until(lambda: not occupied(store))
+            permit = await api.acquire()
             with pytest.raises(MemoryError):
                 await api.release(permit)
         await until(lambda: not occupied(store))
