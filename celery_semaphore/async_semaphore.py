@@ -22,7 +22,7 @@ from .core.permit import Held, Permit
 from .core.store import Release, Store
 from .errors import ConfigurationError, SemaphoreError, SemaphoreTimeout
 from .loop_losses import LossCallback
-from .semaphore_base import SemaphoreBase, check_renewed, not_held
+from .semaphore_base import SemaphoreBase, extend, not_held
 from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit
 from .stores.options import StoreOptions
 from .with_blocks import Place, place_of
@@ -145,8 +145,7 @@ class AsyncSemaphore(SemaphoreBase):
         check_permit("extend", permit)
         if not held_permits_in(self._store).has(permit):
             raise not_held(permit)
-        renewing = Run(partial(self._store.renew, [permit]), permit.claims)
-        check_renewed(permit, await self._made(renewing))
+        await self._made(Run(partial(extend, self._store, permit), permit.claims))
 
     async def available(self) -> int:
         """Return how much of the limit is free right now: see ``Semaphore.available``."""

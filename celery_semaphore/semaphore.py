@@ -16,7 +16,7 @@ from .core.outage import NOT_RELEASED, outage_of
 from .core.permit import Held, Permit
 from .core.store import Store
 from .errors import SemaphoreError, StoreUnavailable
-from .semaphore_base import SemaphoreBase, check_renewed, not_held
+from .semaphore_base import SemaphoreBase, extend, not_held
 from .semaphore_checks import check_function, check_permit
 from .stores.options import StoreOptions
 from .with_blocks import WithBlocks, place_of
@@ -104,7 +104,7 @@ class Semaphore(SemaphoreBase):
         check_permit("extend", permit)
         if not held_permits_in(self._store).has(permit):
             raise not_held(permit)
-        check_renewed(permit, self._store.renew([permit]))
+        extend(self._store, permit)
 
     def available(self) -> int:
         """Return how much of the limit is free right now.

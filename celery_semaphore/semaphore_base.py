@@ -7,7 +7,8 @@ from typing import Any
 
 from .core.held_permits import held_permits_in
 from .core.key import any_key_of
-from .core.permit import Claim, Permit, Refusal, Renewal, Renewals, Snapshot
+from .core.permit import Claim, Permit, Refusal, Renewal, Snapshot
+from .core.renewal import renewed
 from .core.seconds import lease_of
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
@@ -103,13 +104,9 @@ def not_held(permit: Permit) -> PermitLost:
     return PermitLost(f"{permit.holder}: this process does not hold the permit")
 
 
-def check_renewed(permit: Permit, renewals: Renewals) -> None:
-    """Raise if the store did not renew this permit."""
-    renewal = renewals.get(permit.holder)
-    if renewal is None:
-        msg = f"{permit.holder}: the store could not renew the permit now"
-        raise StoreUnavailable(msg)
-    if renewal is Renewal.LOST:
+def extend(store: Store, permit: Permit) -> None:
+    """Renew a permit; raise ``PermitLost``, and ``ResourceBusy`` if the store could not do it now."""
+    if renewed(store, permit) is Renewal.LOST:
         msg = f"{permit.holder}: the lease ended, another holder may have the permit now"
         raise PermitLost(msg)
 

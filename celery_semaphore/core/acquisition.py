@@ -16,6 +16,7 @@ from .lease import BEATS
 from .names import new_name
 from .outage import TRYING_AGAIN, outage_of
 from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from .renewal import renewed
 from .session import HeldWait
 from .signal_safe_event import SignalSafeEvent
 from .store import Acquire, Store
@@ -185,18 +186,14 @@ class Acquisition:
         Nothing renewed it until its answer was read. If that took long, as its event loop was blocked or the process
         was paused, it is renewed first. Where each renewal takes as long, it is given up at the deadline.
         """
-        renewed = False
+        is_renewed = False
         while time.monotonic() - since > self.store.lease / BEATS:
-            if renewed and time.monotonic() >= self._deadline:
+            if is_renewed and time.monotonic() >= self._deadline:
                 self._why = "each answer was read too late to be sure of the permit"
                 raise self._timed_out()
-            renewed = True
+            is_renewed = True
             since = time.monotonic()
-            renewing = Run(partial(self.store.renew, [permit]), self.claims)
-            renewal = (yield renewing).get(permit.holder)
-            if renewal is None:
-                msg = "the answer of the acquire was read late, and the permit could not be renewed"
-                raise StoreUnavailable(msg)
+            renewal = yield Run(partial(renewed, self.store, permit), self.claims)
             if renewal is Renewal.LOST:
                 return None
         return since

@@ -144,12 +144,13 @@ class LoopCalls:
         If the store does not answer one of them, that is the answer of all that are queued by then: else each would
         wait until the store has not answered all those before it. If a resource is busy, it is that of its calls alone.
         """
-        taken, is_busy = some, False
+        taken = some
+        is_busy: bool | None = None
         try:
             left = _together(call for call in some if call.begin())
             while left:
                 calls = left.popleft()
-                said = self._said(calls)
+                said, is_busy = self._said(calls), False
                 self._answer(calls, said)
                 if unavailable := [each for each in said if isinstance(each, StoreUnavailable)]:
                     is_busy = isinstance(unavailable[0], ResourceBusy)

@@ -88,12 +88,17 @@ class QueuedCalls:
             some = self._taken()
         return some
 
-    def are_made(self, some: Sequence[QueuedCall], *, busy: bool = False) -> None:
-        """Let others of their resources be taken, at least by this thread: it looks at the queue before it waits."""
+    def are_made(self, some: Sequence[QueuedCall], *, busy: bool | None = False) -> None:
+        """Let others of their resources be taken, at least by this thread: it looks at the queue before it waits.
+
+        ``busy`` is None if all had been cancelled, so that the store was not asked.
+        """
         resources = some[0].resources
         with self._taking:
             if resources in self._made_now:
                 self._made_now.remove(resources)
+            if busy is None:
+                return
             if busy and len(self._busy) < MOST_BUSY:
                 self._busy.update(resources)
             else:

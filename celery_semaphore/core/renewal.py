@@ -1,4 +1,4 @@
-"""Tell the stores which calls must not wait behind others: a permit is lost if its renewal is late."""
+"""Renew one permit, and tell the stores which calls must not wait behind others: a late renewal loses a permit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from ..errors import ResourceBusy
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .permit import Permit, Renewal
+    from .store import Store
 
 _is_renewing: ContextVar[bool] = ContextVar("is_renewing", default=False)
 
@@ -25,3 +30,12 @@ def renewing() -> Iterator[None]:
 def is_renewing() -> bool:
     """Return whether the calls that are made here renew all leases."""
     return _is_renewing.get()
+
+
+def renewed(store: Store, permit: Permit) -> Renewal:
+    """Renew one permit; raise ``ResourceBusy`` if the store could not do it now, though it answered."""
+    renewal = store.renew([permit]).get(permit.holder)
+    if renewal is None:
+        msg = f"{permit.holder}: the store could not renew the permit now"
+        raise ResourceBusy(msg)
+    return renewal

@@ -13,7 +13,7 @@ from celery_semaphore.core.acquisition import Acquisition, Pause, Run
 from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.permit import Claim, Permit, Renewal
 from celery_semaphore.core.store import Acquire
-from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.errors import ResourceBusy, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 
 CLAIMS = (Claim("api", None, 1),)
@@ -70,9 +70,9 @@ def test_a_permit_whose_answer_is_read_late_is_renewed_first(
     clock.now += LEASE / 3 + 0.1
     renew = steps.send(answer)
     assert isinstance(renew, Run)
-    assert renew.call() == {answer.holder: Renewal.OK}
+    assert renew.call() == Renewal.OK
     assert one.names() == [answer.holder], "it may be held"
-    assert ended(steps, {answer.holder: Renewal.OK}) == (answer, clock.now)
+    assert ended(steps, Renewal.OK) == (answer, clock.now)
 
 
 def test_a_renewal_that_is_read_late_is_made_again(store: MemoryStore, clock: Clock) -> None:
@@ -81,8 +81,8 @@ def test_a_renewal_that_is_read_late_is_made_again(store: MemoryStore, clock: Cl
     clock.now += LEASE
     assert isinstance(steps.send(answer), Run)
     clock.now += LEASE
-    assert isinstance(steps.send({answer.holder: Renewal.OK}), Run)
-    assert ended(steps, {answer.holder: Renewal.OK}) == (answer, clock.now)
+    assert isinstance(steps.send(Renewal.OK), Run)
+    assert ended(steps, Renewal.OK) == (answer, clock.now)
 
 
 def test_a_permit_that_cannot_be_confirmed_in_time_is_given_up(
@@ -96,7 +96,7 @@ def test_a_permit_that_cannot_be_confirmed_in_time_is_given_up(
     assert isinstance(steps.send(answer), Run)
     clock.now += LEASE / 2
     with pytest.raises(SemaphoreTimeout, match="read too late to be sure of the permit"):
-        steps.send({answer.holder: Renewal.OK})
+        steps.send(Renewal.OK)
     assert one.names() == [answer.holder], "it is held"
 
 
@@ -128,7 +128,7 @@ def test_one_that_asks_once_confirms_its_permit_once(store: MemoryStore, clock: 
     answer = acquired(store, next(steps))
     clock.now += LEASE
     assert isinstance(steps.send(answer), Run)
-    assert ended(steps, {answer.holder: Renewal.OK}) == (answer, clock.now)
+    assert ended(steps, Renewal.OK) == (answer, clock.now)
 
 
 def test_a_permit_that_is_lost_by_then_is_acquired_by_another_name(
@@ -152,17 +152,23 @@ def test_a_permit_that_is_lost_after_the_timeout_is_none(store: MemoryStore, clo
     clock.now += LEASE
     assert isinstance(steps.send(answer), Run)
     with pytest.raises(SemaphoreTimeout, match="its lease ended before the answer"):
-        steps.send({answer.holder: Renewal.LOST})
+        steps.send(Renewal.LOST)
 
 
-def test_a_renewal_without_an_answer_is_an_outage(store: MemoryStore, clock: Clock) -> None:
+def test_a_renewal_without_an_answer_is_an_outage(
+    store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same holder asks again, which gives it the same permit."""
+    monkeypatch.setattr(store, "renew", lambda _: {})
     one = Acquisition(store, CLAIMS, 10 * LEASE)
     steps = one.steps()
     answer = acquired(store, next(steps))
     clock.now += LEASE
-    assert isinstance(steps.send(answer), Run)
-    pause = steps.send({})
+    renew = steps.send(answer)
+    assert isinstance(renew, Run)
+    with pytest.raises(ResourceBusy) as unavailable:
+        renew.call()
+    pause = steps.throw(unavailable.value)
     assert isinstance(pause, Pause)
     assert one.names() == [answer.holder]
     assert asked(steps.send(None)).holder == answer.holder

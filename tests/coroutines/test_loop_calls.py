@@ -15,7 +15,7 @@ from celery_semaphore.core import acquisition, background_thread, loop_calls, lo
 from celery_semaphore.core.acquisition import Run
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Claim, Permit, Renewals
 from celery_semaphore.core.queued_calls import QueuedCall, QueuedCalls
 from celery_semaphore.core.store import Acquire
 from celery_semaphore.core.ticket import Ticket
@@ -476,6 +476,32 @@ class TestHangingStore:
             first = calls.queue(Acquire([ONE], "one"))
             said = await asyncio.gather(first, *answers, return_exceptions=True)
             assert [type(each) for each in said] == [ResourceBusy, ResourceBusy, Permit]
+
+        asyncio.run(main())
+
+    def test_a_resource_that_could_not_renew_is_busy_until_it_answers(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A call that was cancelled before it was made says nothing of it."""
+        calls, api = loop_calls_of(store), AsyncSemaphore("api", 1, store=store)
+
+        async def main() -> None:
+            late, other = (
+                QueuedCall(Acquire([ONE], "other"), asyncio.get_running_loop().create_future())
+                for _ in range(2)
+            )
+            permit = await api.acquire()
+            with monkeypatch.context() as patch:
+                patch.setattr(store, "renew", lambda _: Renewals())
+                with pytest.raises(ResourceBusy, match=permit.holder):
+                    await api.extend(permit)
+            assert late.answer
+            assert late.answer.cancel()
+            calls.made([late])
+            assert calls._queue._busy == {"api"}
+            calls.made([other])
+            assert not calls._queue._busy
+            await api.release(permit)
 
         asyncio.run(main())
 

@@ -62,9 +62,9 @@ MUTANTS = [
     coroutines(
         "no answer about a permit confirms it",
         "it is not lost",
-        "core/acquisition",
-        "            if renewal is None:\n",
-        "            if False:\n",
+        "core/renewal",
+        "    if renewal is None:\n",
+        "    if False:\n",
         f"{DECISIONS}::test_a_renewal_without_an_answer_is_an_outage",
     ),
     coroutines(
@@ -630,6 +630,22 @@ MUTANTS = [
         QUEUED,
     ),
     coroutines(
+        "a resource that could not renew answers",
+        "the store did; but the call waited for a lock for its whole time",
+        "core/renewal",
+        "        raise ResourceBusy(msg)",
+        "        raise __import__('celery_semaphore').StoreUnavailable(msg)",
+        f"{CALLS}::TestHangingStore::test_a_resource_that_could_not_renew_is_busy_until_it_answers",
+    ),
+    coroutines(
+        "a cancelled call ends what was busy",
+        "no call waits for it; but none was made",
+        "core/queued_calls",
+        "            if busy is None:\n                return\n",
+        "",
+        f"{CALLS}::TestHangingStore::test_a_resource_that_could_not_renew_is_busy_until_it_answers",
+    ),
+    coroutines(
         "a resource that was busy is busy for ever",
         "it may be again",
         "core/queued_calls",
@@ -641,8 +657,8 @@ MUTANTS = [
         "a renewal waits for nothing",
         "it is no acquire; but its row may be locked",
         "async_semaphore",
-        "Run(partial(self._store.renew, [permit]), permit.claims)",
-        "Run(partial(self._store.renew, [permit]))",
+        "Run(partial(extend, self._store, permit), permit.claims)",
+        "Run(partial(extend, self._store, permit))",
         f"{CALLS}::TestThreads",
     ),
     coroutines(

@@ -236,7 +236,7 @@ MUTANTS = (
         "a permit is confirmed until it is sure",
         "its timeout never comes where each renewal is read late",
         "core/acquisition",
-        "            if renewed and time.monotonic() >= self._deadline:\n",
+        "            if is_renewed and time.monotonic() >= self._deadline:\n",
         "            if False:\n",
         "tests/core/test_acquisition.py",
     ),
