@@ -192,11 +192,18 @@ class AsyncSemaphore(SemaphoreBase):
 
     async def _give_up(self, waiter: LoopWaiter, error: BaseException) -> None:
         """Renew no more what an acquire got that does not return, and release it."""
-        held_permits_in(self._store).take(waiter.holder)
-        if isinstance(error, SemaphoreTimeout):
-            await waiter.leave()  # or the next acquire would still find it in line
-        else:
+        try:
+            held_permits_in(self._store).take(waiter.holder)
+            if isinstance(error, SemaphoreTimeout):
+                await waiter.leave()  # or the next acquire would still find it in line
+            else:
+                waiter.give_up()
+        except (asyncio.CancelledError, GeneratorExit):  # while it left, which was queued
+            raise
+        except BaseException:  # a signal handler raised, perhaps before it was queued
+            held_permits_in(self._store).take(waiter.holder)
             waiter.give_up()
+            raise
 
     async def __aenter__(self) -> Permit:
         block = self.permit()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,16 +17,27 @@ from celery_semaphore import (
     async_permit_block,
     async_semaphore,
 )
-from celery_semaphore.core import held_permits, lease, queued_calls
+from celery_semaphore.core import (
+    acquisition,
+    held_permits,
+    lease,
+    loop_waiter,
+    queued_calls,
+)
 from celery_semaphore.core.held_permits import held_permits_in
-from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.loop_calls import loop_calls_of
+from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
+from tests.support.calling import SOON, waiting
+from tests.support.process import wait_until
 from tests.support.strikes import strikes
 
-from .loops import soon_nothing_is_left
+from .loops import soon_nothing_is_left, until
 
 MODULES = (async_semaphore, async_permit_block, held_permits, lease, queued_calls)
+ONE = Claim("api", None, 1)
 FILES = {str(module.__file__) for module in MODULES}
+ACQUIRING = {*FILES, *(str(module.__file__) for module in (loop_waiter, acquisition))}
 # No line of a function has run at its entry, and the first one of a block has not begun to leave it.
 FIRST_LINES = 6
 MOST_STEPS = 500
@@ -57,6 +70,58 @@ def test_a_release_leaves_nothing_or_can_be_repeated(store: MemoryStore, run: En
         permits.append(run(api.acquire()))
     assert repeated <= FIRST_LINES < step / 3
     held_permits_in(store)._releaser.close(1.0)
+
+
+class Cancelled:
+    """Cancels acquires, each of a store of its own: under way, so that it is given a permit, or in line."""
+
+    def __init__(self, run: Ended, *, is_in_line: bool) -> None:
+        self._run, self._is_in_line = run, is_in_line
+        self.store = MemoryStore()
+
+    def __call__(self) -> None:
+        self.store = MemoryStore()
+        held_permits_in(self.store).check()
+        if self._is_in_line:
+            self.store.acquire([ONE], "other")
+        self._run(self._one())
+
+    async def _one(self) -> None:
+        asked, may_answer = threading.Event(), threading.Event()
+        call_all = self.store.call_all
+
+        def answered(calls: Any) -> Any:
+            asked.set()
+            assert self._is_in_line or may_answer.wait(SOON)
+            return call_all(calls)
+
+        self.store.call_all = answered  # type: ignore[method-assign]
+        acquiring = asyncio.create_task(AsyncSemaphore("api", 1, store=self.store).acquire())
+        is_there = partial(waiting, self.store) if self._is_in_line else asked.is_set
+        await until(lambda: acquiring.done() or is_there())
+        acquiring.cancel()
+        await asyncio.wait([acquiring])
+        may_answer.set()
+        if not acquiring.cancelled() and (error := acquiring.exception()):
+            raise error
+
+    def left(self) -> int:
+        """Return how many permits and places stay when all is released."""
+        calls, releaser = loop_calls_of(self.store), held_permits_in(self.store)._releaser
+        wait_until(lambda: not (calls._left or releaser._jobs or releaser._releases))
+        self.store.release("other", [ONE])
+        held_permits_in(self.store).close()
+        return len(list(self.store.resources()))
+
+
+@pytest.mark.parametrize("is_in_line", [False, True])
+def test_an_acquire_that_is_cancelled_leaves_nothing(run: Ended, *, is_in_line: bool) -> None:
+    """Interrupted at each step, also of what gives up the permit that it is given meanwhile, or its place in line."""
+    cancelled, stayed = Cancelled(run, is_in_line=is_in_line), 0
+    for step in strikes(cancelled, ACQUIRING):
+        stayed += bool(cancelled.left())
+        assert step < MOST_STEPS
+    assert stayed <= FIRST_LINES < step / 3
 
 
 @pytest.mark.parametrize("form", ["with", "permit", "stack"])

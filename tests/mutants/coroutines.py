@@ -589,6 +589,14 @@ MUTANTS = [
         STRUCK,
     ),
     coroutines(
+        "an acquire that is given up while a signal handler raises is given up",
+        "it was cancelled; but its release was not queued",
+        "async_semaphore",
+        "            waiter.give_up()\n            raise\n",
+        "            raise\n",
+        f"{STRUCK}::test_an_acquire_that_is_cancelled_leaves_nothing",
+    ),
+    coroutines(
         "a block that was not yet found is left",
         "as above, for `async with semaphore` and an exit stack",
         "async_semaphore",
