@@ -8,7 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .core.event_loop import check_loop, is_in_event_loop
 from .core.held_permits import OnLost
@@ -31,8 +31,9 @@ class AsyncPermitBlock:
         self._is_entered = False  # or is about to be: two tasks must not share it
         self._permit: Permit | None = None
         self._cancellation: LossCancellation | None = None
-        # Weakly: the block must not keep a loop that was dropped.
+        # Weakly: the block must not keep a loop that was dropped, nor a task whose loop is closed.
         self._loop: Callable[[], asyncio.AbstractEventLoop | None] | None = None
+        self._task: Callable[[], asyncio.Task[Any] | None] = _no_task
         self._process = os.getpid()
         self.place: Place | None = None  # where ``async with semaphore`` was entered
 
@@ -42,6 +43,8 @@ class AsyncPermitBlock:
             raise RuntimeError(msg)
         check_loop()
         self._process, self._loop = os.getpid(), weakref.ref(asyncio.get_running_loop())
+        task = asyncio.current_task()
+        self._task = _no_task if task is None else weakref.ref(task)
         semaphore = self._semaphore
         waiter = semaphore._waiter(self._timeout)  # noqa: SLF001 - its own, as those below
         try:
@@ -67,6 +70,11 @@ class AsyncPermitBlock:
     def is_gone(self) -> bool:
         """Return whether its event loop is closed or dropped, so that its body runs no more."""
         return self._loop is not None and ((loop := self._loop()) is None or loop.is_closed())
+
+    def is_abandoned(self) -> bool:
+        """Return whether it is entered, but the task that entered it has ended, or never will."""
+        task = self._task()
+        return self._permit is not None and (task is None or task.done() or self.is_gone())
 
     async def __aexit__(
         self,
@@ -119,3 +127,7 @@ class AsyncPermitBlock:
 def is_closed() -> bool:
     """Return whether the coroutine here is closed, also in a ``finally`` where an exit stack is closed by hand."""
     return isinstance(sys.exception(), GeneratorExit)
+
+
+def _no_task() -> None:
+    """Return what a weak reference to a task that is collected returns."""

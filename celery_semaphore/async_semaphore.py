@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import isasyncgenfunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from .async_permit_block import AsyncPermitBlock, is_closed
 from .core.acquisition import Run
@@ -25,7 +25,7 @@ from .loop_losses import LossCallback
 from .semaphore_base import SemaphoreBase, extend, not_held
 from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit
 from .stores.options import StoreOptions
-from .with_blocks import Place, place_of
+from .with_blocks import Place, is_of_pair, place_of
 
 if sys.version_info >= (3, 12):
     from inspect import markcoroutinefunction
@@ -207,7 +207,7 @@ class AsyncSemaphore(SemaphoreBase):
 
     async def __aenter__(self) -> Permit:
         block = self.permit()
-        block.place = place_of(sys._getframe(1), self)  # noqa: SLF001 - there is no other way to the frame
+        block.place = place_of(sys._getframe(1))  # noqa: SLF001 - there is no other way to the frame
         try:
             permit = await block.__aenter__()
             self._blocks[block] = None
@@ -226,44 +226,81 @@ class AsyncSemaphore(SemaphoreBase):
     ) -> None:
         mine: AsyncPermitBlock | None = None
         try:  # at once: a signal handler may raise at any call
-            mine = self._left(place_of(sys._getframe(1), self))  # noqa: SLF001 - as above
+            place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+            mine = self._left(place)
             if mine is None:
-                msg = (
-                    "an AsyncSemaphore is left in the task in which it was entered:"
-                    " use `async with semaphore.permit()`, or acquire() and release()"
-                )
-                raise RuntimeError(msg)  # noqa: TRY301 - nothing is left then
+                await self._left_elsewhere(place, kind, error, at)
             self._forget(mine)
             await mine.__aexit__(kind, error, at)
         except (SemaphoreError, asyncio.CancelledError):
             raise
         except BaseException:  # a signal handler raised, perhaps before the block was left
-            mine = mine or self._entered_at(place_of(sys._getframe(1), self))  # noqa: SLF001 - as above
+            place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+            if mine is None:
+                # A closed coroutine may be in the context of another task, which must keep its block.
+                is_ended = isinstance(error, GeneratorExit)
+                mine = self._entered_at(place) if is_ended else self._left(place)
             if mine:
                 self._forget(mine)
                 mine.release_later()
             raise
 
     def _left(self, place: Place) -> AsyncPermitBlock | None:
-        """Return the block that is left here, or None if none was entered.
-
-        A generator may be closed in another task, so the place goes before the context. While a coroutine is closed
-        its context may be that of any task, in which the collector runs, and which must keep its block.
-        """
+        """Return the block that is left here."""
         here = [block for semaphore, block in reversed(_held_here()) if semaphore is self]
         mine = here[0] if here else None
         if mine is None or mine.place != place:
-            mine = self._entered_at(place) or (None if is_closed() else mine)
+            mine = self._entered_at(place) or self._entered_by_hand(place, here)
         return mine
 
-    def _entered_at(self, place: Place) -> AsyncPermitBlock | None:
-        """Return the block that was entered last at this place."""
-        held = (each for each in reversed(self._blocks.copy()) if each.is_held)
-        return next((each for each in held if each.place == place), None)
+    async def _left_elsewhere(
+        self,
+        place: Place,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> NoReturn:
+        if (abandoned := self._abandoned(place)) is not None:
+            self._forget(abandoned)
+            await abandoned.__aexit__(kind, error, at)
+        msg = (
+            "an AsyncSemaphore is left in the task in which it was entered:"
+            " use `async with semaphore.permit()`, or acquire() and release()"
+        )
+        raise RuntimeError(msg)
 
     def _forget(self, block: AsyncPermitBlock) -> None:
         self._blocks.pop(block, None)
         _entered.set(tuple(pair for pair in _held_here() if pair[1] is not block))
+
+    def _entered_at(self, place: Place) -> AsyncPermitBlock | None:
+        """Return the block that was entered last at this place: a generator may be closed in another task."""
+        return next((each for each in self._held() if each.place == place), None)
+
+    def _entered_by_hand(
+        self, place: Place, here: Sequence[AsyncPermitBlock]
+    ) -> AsyncPermitBlock | None:
+        """Return the block that is left here by hand, one of those ``here`` in this context, the last one first.
+
+        While a coroutine is closed this may be the context of any task, in which the collector runs. That task must
+        keep its block.
+        """
+        mine = next((each for each in here if each.place and is_of_pair(each.place, place)), None)
+        if is_closed():
+            return self._abandoned(place) or mine
+        return mine or (here[0] if here else None)
+
+    def _abandoned(self, place: Place) -> AsyncPermitBlock | None:
+        """Return a block that outlived its task, if it may have been entered by hand and is left here.
+
+        Else its permit would be renewed for ever.
+        """
+        held = (each for each in self._held() if each.place and is_of_pair(each.place, place))
+        return next((each for each in held if each.is_abandoned()), None)
+
+    def _held(self) -> list[AsyncPermitBlock]:
+        """Return the blocks that are not left, the last one first."""
+        return [each for each in reversed(self._blocks.copy()) if each.is_held]
 
     if not TYPE_CHECKING:  # else a type checker would let `with` pass
 

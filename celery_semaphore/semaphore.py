@@ -177,7 +177,7 @@ class Semaphore(SemaphoreBase):
         waiter, permit = self._waiter(self._timeout), None
         try:
             permit = self._acquire(waiter)
-            self._blocks.enter(permit, place_of(sys._getframe(1), self))  # noqa: SLF001 - the caller's
+            self._blocks.enter(permit, place_of(sys._getframe(1)))  # noqa: SLF001 - the caller's
             return permit  # noqa: TRY300 - inside, as a handler may raise before it
         except BaseException:
             if permit is not None:
@@ -219,7 +219,7 @@ class Semaphore(SemaphoreBase):
 
     def _left(self, frame: FrameType) -> Permit | None:
         """Return the permit of the block that is left in this frame, or None if none was entered there."""
-        return self._blocks.left(place_of(frame, self))
+        return self._blocks.left(place_of(frame), held_permits_in(self._store).has)
 
     if not TYPE_CHECKING:  # else a type checker would let `async with` pass
 

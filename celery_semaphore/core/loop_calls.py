@@ -22,7 +22,7 @@ from .background_thread import BackgroundThread
 from .held_permits import held_permits_in
 from .outage import NOT_RELEASED, outage_of
 from .permit import Claim
-from .queued_calls import QueuedCall, QueuedCalls
+from .queued_calls import QueuedCall, QueuedCalls, Resources
 from .store import Acquire, HandedOn, Release, Store
 from .ticket import Ticket
 
@@ -150,15 +150,16 @@ class LoopCalls:
             left = _together(call for call in some if call.begin())
             while left:
                 calls = left.popleft()
-                said, is_busy = self._said(calls), False
+                said = self._said(calls)
                 self._answer(calls, said)
+                is_busy = bool(is_busy)
                 if unavailable := [each for each in said if isinstance(each, StoreUnavailable)]:
                     is_busy = isinstance(unavailable[0], ResourceBusy)
-                    rest = [call for calls in left for call in calls]
-                    rest += self._queue.take_all(calls[0].resources if is_busy else None)
+                    resources = calls[0].resources if is_busy else None
+                    rest, left = _parted(left, resources)
+                    rest += self._queue.take_all(resources)
                     some = [*some, *rest]
                     self._answer(rest, unavailable[:1] * len(rest))
-                    break
         except BaseException as error:  # noqa: BLE001 - else its coroutines would wait for ever
             self._answer(some, [error] * len(some))
         finally:
@@ -238,6 +239,18 @@ def _together(calls: Iterable[QueuedCall]) -> deque[list[QueuedCall]]:
     if some:
         groups.append(some)
     return groups
+
+
+def _parted(
+    groups: Iterable[list[QueuedCall]], resources: Resources | None
+) -> tuple[list[QueuedCall], deque[list[QueuedCall]]]:
+    """Return the calls of these resources, or all, and the groups without them."""
+    rest, left = list[QueuedCall](), deque[list[QueuedCall]]()
+    for calls in groups:
+        rest += (of := [each for each in calls if resources in (None, each.resources)])
+        if others := [each for each in calls if each not in of]:
+            left.append(others)
+    return rest, left
 
 
 def _wake(answers: Sequence[tuple[QueuedCall, object]]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -20,6 +19,7 @@ from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON, known, occupied, waiting
 from tests.support.process import wait_until
 
+from .clients import Client
 from .loops import LOOPS, left, soon_nothing_is_left, until
 
 ONE = Claim("api", None, 1)
@@ -260,7 +260,7 @@ def test_each_of_two_generators_leaves_with_its_own_permit(store: MemoryStore) -
 
 
 def test_a_block_that_is_left_elsewhere_is_an_error(store: MemoryStore) -> None:
-    """Where neither the place nor the task tells which block is meant."""
+    """What is entered and left by hand has two frames, so the task alone tells which block is meant."""
     api = AsyncSemaphore("api", 1, store=store)
 
     async def enter() -> None:
@@ -270,53 +270,28 @@ def test_a_block_that_is_left_elsewhere_is_an_error(store: MemoryStore) -> None:
         await asyncio.create_task(enter())
         with pytest.raises(RuntimeError, match="left in the task in which it was entered"):
             await api.__aexit__(None, None, None)
+        assert await api.available() == 1  # and it is left
 
     asyncio.run(main())
 
 
-class Guard:
-    """A context manager around a semaphore, as users write it."""
-
-    def __init__(self, api: AsyncSemaphore) -> None:
-        self._api = api
-
-    async def __aenter__(self) -> Permit:
-        return await self._api.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._api.__aexit__(*error)  # type: ignore[arg-type]
-
-
-class Logged(AsyncSemaphore):
-    """A semaphore that does more when it is entered and left."""
-
-    async def __aenter__(self) -> Permit:
-        return await super().__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        await super().__aexit__(*error)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("form", ["stack", "moved stack", "guard"])
-def test_an_object_leaves_in_any_task_what_it_entered(store: MemoryStore, form: str) -> None:
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_stack_leaves_in_any_task_what_it_entered(store: MemoryStore, *, is_moved: bool) -> None:
     """The tasks around it have blocks of their own, and some have a copy of the context of another."""
     api = AsyncSemaphore("api", 9, store=store)
 
-    async def enter() -> tuple[str, Callable[[], Coroutine[Any, Any, Any]]]:
-        if form == "guard":
-            guard = Guard(api)
-            return (await guard.__aenter__()).holder, partial(guard.__aexit__, None, None, None)
+    async def enter() -> tuple[str, AsyncExitStack]:
         stack = AsyncExitStack()
         permit = await stack.enter_async_context(api)
-        return permit.holder, (stack.pop_all() if form == "moved stack" else stack).aclose
+        return permit.holder, stack.pop_all() if is_moved else stack
 
     async def main() -> None:
         entered = [await enter(), await asyncio.create_task(enter())]
         async with api as mine:
             entered += [await asyncio.create_task(enter()), await enter()]
             for at in (1, 2, 0, 0):
-                holder, leave = entered.pop(at)
-                await asyncio.create_task(leave())
+                holder, stack = entered.pop(at)
+                await asyncio.create_task(stack.aclose())
                 held = {each.holder for each in await api.holders()}
                 assert held == {mine.holder, *(each for each, _ in entered)}
                 assert holder not in held
@@ -356,10 +331,6 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def semaphore_of(form: str, store: MemoryStore) -> AsyncSemaphore:
-    return (Logged if form == "subclass" else AsyncSemaphore)("api", 3, store=store)
-
-
 async def hold(
     api: AsyncSemaphore, form: str, body: Callable[[Permit], Coroutine[Any, Any, Any]]
 ) -> None:
@@ -374,7 +345,7 @@ async def hold(
         finally:
             await stack.aclose()
     else:
-        async with Guard(api) if form == "guard" else api as permit:
+        async with Client(api) if form == "client" else api as permit:
             await body(permit)
 
 
@@ -390,11 +361,11 @@ async def items(api: AsyncSemaphore, form: str) -> AsyncIterator[Permit]:
         finally:
             await stack.aclose()
     else:
-        async with Guard(api) if form == "guard" else api as permit:
+        async with Client(api) if form == "client" else api as permit:
             yield permit
 
 
-HELD_BY = ["with", "stack", "closed stack", "guard", "subclass"]
+HELD_BY = ["with", "stack", "closed stack"]
 
 
 @pytest.mark.usefixtures("_uncollected")
@@ -404,7 +375,7 @@ def test_a_block_that_is_collected_within_one_of_another_task(
     store: MemoryStore, closed: str, mine: str
 ) -> None:
     """The keeper has forgotten the one of the closed loop; the other one stays entered."""
-    api, held_permits = semaphore_of(mine, store), held_permits_in(store)
+    api, held_permits = AsyncSemaphore("api", 3, store=store), held_permits_in(store)
     closed_with(
         lambda: hold(api, closed, lambda _: asyncio.sleep(99)), "asyncio", lambda: occupied(store)
     )
@@ -475,16 +446,20 @@ def test_a_generator_without_its_permit_that_is_collected_within_another_block(
     soon_nothing_is_left(store)
 
 
-@pytest.mark.parametrize("form", HELD_BY)
-def test_a_generator_that_is_closed_in_its_task(store: MemoryStore, form: str) -> None:
-    """While a block of another function is entered there."""
-    api = semaphore_of(form, store)
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("form", [*HELD_BY, "client"])
+def test_a_generator_that_is_closed_while_another_block_is_entered(
+    store: MemoryStore, form: str, *, elsewhere: bool
+) -> None:
+    """In its task, or in one that has a copy of its context."""
+    api = AsyncSemaphore("api", 3, store=store)
 
     async def main() -> None:
         generator = items(api, form)
         await anext(generator)
         async with api as mine:
-            await generator.aclose()  # type: ignore[attr-defined]
+            closing: Any = generator.aclose()  # type: ignore[attr-defined]
+            await (asyncio.create_task(closing) if elsewhere else closing)
             await until(lambda: occupied(store) == 1)
             assert [each.holder for each in await api.holders()] == [mine.holder]
 
@@ -499,7 +474,7 @@ def test_a_generator_that_is_collected_in_another_task(
     store: MemoryStore, dropped: str, mine: str
 ) -> None:
     """The loop closes it in a copy of the context of the task that collects, and its own task runs on."""
-    api = semaphore_of(mine, store)
+    api = AsyncSemaphore("api", 3, store=store)
 
     async def drop(to_end: asyncio.Event) -> None:
         cycle: list[Any] = [items(api, dropped)]

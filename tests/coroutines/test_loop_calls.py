@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -17,9 +18,10 @@ from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
 from celery_semaphore.core.permit import Claim, Permit, Renewals
 from celery_semaphore.core.queued_calls import QueuedCall, QueuedCalls
-from celery_semaphore.core.store import Acquire
+from celery_semaphore.core.store import Acquire, Release
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import ResourceBusy, SemaphoreError, StoreUnavailable
+from celery_semaphore.semaphore_base import extend
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
@@ -476,6 +478,35 @@ class TestHangingStore:
             first = calls.queue(Acquire([ONE], "one"))
             said = await asyncio.gather(first, *answers, return_exceptions=True)
             assert [type(each) for each in said] == [ResourceBusy, ResourceBusy, Permit]
+
+        asyncio.run(main())
+
+    def test_what_is_taken_together_with_a_busy_resource(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A broken record has no answer, too; the calls of other resources are made all the same."""
+        api, calls = AsyncSemaphore("api", 1, store=store), loop_calls_of(store)
+        free = Claim("free", None, 1)
+        store.acquire([free], "held")
+
+        async def main() -> None:
+            permit = await api.acquire()
+            monkeypatch.setattr(store, "renew", lambda _: Renewals())
+            future = asyncio.get_running_loop().create_future
+            some = [
+                QueuedCall(Run(partial(extend, store, permit), [ONE]), future()),
+                QueuedCall(Acquire([ONE], "another"), future()),
+                QueuedCall(Release("held", [free]), future()),
+                QueuedCall(Run(api._free), future()),
+                QueuedCall(Acquire([free], "other"), future()),
+            ]
+            calls.made(some)
+            answers = [each.answer for each in some if each.answer]
+            said = await asyncio.gather(*answers, return_exceptions=True)
+            busy, permits = ResourceBusy, Permit
+            assert [type(each) for each in said] == [busy, busy, type(None), int, permits]
+            store.release("other", [free])
+            await api.release(permit)
 
         asyncio.run(main())
 

@@ -15,31 +15,7 @@ from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, occupied, thread
 from tests.support.process import wait_until
 
-
-class Guard:
-    """A context manager around a semaphore, as users write it."""
-
-    def __init__(self, api: Semaphore) -> None:
-        self._api = api
-
-    def __enter__(self) -> Permit:
-        return self._api.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._api.__exit__(*error)  # type: ignore[arg-type]
-
-
-class Logged(Semaphore):
-    """A semaphore that does more when it is entered and left."""
-
-    def __enter__(self) -> Permit:
-        return super().__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)  # type: ignore[arg-type]
-
-
-HELD_BY = ["with", "stack", "guard", "subclass"]
+HELD_BY = ["with", "stack"]
 
 
 def items(api: Semaphore, form: str) -> Generator[Permit, None, None]:
@@ -48,7 +24,7 @@ def items(api: Semaphore, form: str) -> Generator[Permit, None, None]:
         with ExitStack() as stack:
             yield stack.enter_context(api)
     else:
-        with Guard(api) if form == "guard" else api as permit:
+        with api as permit:
             yield permit
 
 
@@ -117,7 +93,7 @@ def test_a_generator_that_is_collected_in_another_thread(
     store: MemoryStore, dropped: str, mine: str
 ) -> None:
     """That thread keeps its own permit, and the one in which it was entered runs on."""
-    shared = (Logged if mine == "subclass" else Semaphore)("api", 2, store=store, timeout=SOON)
+    shared = Semaphore("api", 2, store=store, timeout=SOON)
     entered, to_end = threading.Event(), threading.Event()
 
     def drop() -> None:
