@@ -526,6 +526,7 @@ class TestHangingStore:
                 patch.setattr(store, "renew", lambda _: Renewals())
                 with pytest.raises(ResourceBusy, match=permit.holder):
                     await api.extend(permit)
+            await until(lambda: calls._queue._busy)  # its thread notes it after the answer
             assert late.answer
             assert late.answer.cancel()
             calls.made([late])

@@ -15,6 +15,8 @@ from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, occupied, thread
 from tests.support.process import wait_until
 
+from .clients import Client
+
 HELD_BY = ["with", "stack"]
 
 
@@ -157,6 +159,57 @@ def test_an_exit_stack_within_a_block(store: MemoryStore) -> None:
         stack = ExitStack()
         copy_context().run(stack.enter_context, shared)
         copy_context().run(stack.close)
+        assert [held.holder for held in shared.holders()] == [outer.holder]
+    assert occupied(store) == 0
+
+
+def test_a_client_of_a_context_that_is_gone(store: MemoryStore) -> None:
+    """Starlette runs the steps of a plain dependency so. It leaves with a permit that no other context has."""
+    shared = Semaphore("api", 3, store=store, timeout=SOON)
+    inside, leave = list[Permit](), threading.Event()
+
+    def hold() -> None:
+        with Client(shared) as permit:
+            inside.append(permit)
+            leave.wait(SOON)
+            shared.extend(permit)
+
+    with thread(hold):
+        wait_until(lambda: inside, SOON)
+        clients = [Client(shared), Client(shared)]
+        for client in clients:
+            copy_context().run(client.__enter__)
+        assert occupied(store) == 3
+        for client in clients:
+            copy_context().run(client.__exit__)
+        assert [held.holder for held in shared.holders()] == [inside[0].holder]
+        leave.set()
+    assert occupied(store) == 0
+
+
+def test_a_client_within_a_block(store: MemoryStore) -> None:
+    """Its contexts are copies of the one that has the block."""
+    shared = Semaphore("api", 2, store=store, timeout=SOON)
+    with shared as outer:
+        client = Client(shared)
+        copy_context().run(client.__enter__)
+        copy_context().run(client.__exit__)
+        assert [held.holder for held in shared.holders()] == [outer.holder]
+    assert occupied(store) == 0
+
+
+def test_a_client_around_a_block(store: MemoryStore) -> None:
+    """It is closed within the block, which keeps its own permit."""
+    shared = Semaphore("api", 4, store=store, timeout=SOON)
+    with shared as outer:
+        clients = [Client(shared), Client(shared)]
+        for client in clients:
+            client.__enter__()
+        with shared as inner:
+            for client in clients:
+                client.close()
+            shared.extend(inner)
+            assert [held.holder for held in shared.holders()] == [outer.holder, inner.holder]
         assert [held.holder for held in shared.holders()] == [outer.holder]
     assert occupied(store) == 0
 
