@@ -169,7 +169,8 @@ def test_lost_answers(
         wait_until(partial(were_dropped, dropped), 20, "answers were dropped")
     wait_until(lambda: all(r.ready() for r in results), 80, "all are done")
     assert own_store.counter.stats("api")["entries"] == 60
-    assert own_store.counter.stats("api")["max_inside"] == 5
+    # Fewer where most are kept for those without an answer; that all can be had again is seen below.
+    assert own_store.counter.stats("api")["max_inside"] <= 5
     own_store.wait_all_back(API, 15)
 
 
