@@ -16,7 +16,7 @@ from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.permit import Claim, Permit
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
-from tests.support.calling import SOON, known, occupied, waiting
+from tests.support.calling import SOON, collected_by_hand, known, occupied, waiting
 from tests.support.process import wait_until
 
 from .clients import Client
@@ -323,12 +323,8 @@ def test_a_block_around_a_generator_that_is_forgotten(store: MemoryStore) -> Non
 
 @pytest.fixture
 def _uncollected() -> Iterator[None]:
-    """Let the collector run only where the test calls it."""
-    gc.disable()
-    try:
+    with collected_by_hand():
         yield
-    finally:
-        gc.enable()
 
 
 async def hold(
@@ -375,7 +371,7 @@ def test_a_block_that_is_collected_within_one_of_another_task(
     store: MemoryStore, closed: str, mine: str
 ) -> None:
     """The keeper has forgotten the one of the closed loop; the other one stays entered."""
-    api, held_permits = AsyncSemaphore("api", 3, store=store), held_permits_in(store)
+    api, held_permits = AsyncSemaphore("api", 2, store=store), held_permits_in(store)
     closed_with(
         lambda: hold(api, closed, lambda _: asyncio.sleep(99)), "asyncio", lambda: occupied(store)
     )
@@ -446,20 +442,23 @@ def test_a_generator_without_its_permit_that_is_collected_within_another_block(
     soon_nothing_is_left(store)
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("how", ["closed", "closed elsewhere", "run to its end"])
 @pytest.mark.parametrize("form", [*HELD_BY, "client"])
-def test_a_generator_that_is_closed_while_another_block_is_entered(
-    store: MemoryStore, form: str, *, elsewhere: bool
+def test_a_generator_that_ends_while_another_block_is_entered(
+    store: MemoryStore, form: str, how: str
 ) -> None:
     """In its task, or in one that has a copy of its context."""
-    api = AsyncSemaphore("api", 3, store=store)
+    api = AsyncSemaphore("api", 2, store=store)
 
     async def main() -> None:
         generator = items(api, form)
         await anext(generator)
         async with api as mine:
-            closing: Any = generator.aclose()  # type: ignore[attr-defined]
-            await (asyncio.create_task(closing) if elsewhere else closing)
+            if how == "run to its end":
+                assert [each async for each in generator] == []
+            else:
+                closing: Any = generator.aclose()  # type: ignore[attr-defined]
+                await (asyncio.create_task(closing) if how == "closed elsewhere" else closing)
             await until(lambda: occupied(store) == 1)
             assert [each.holder for each in await api.holders()] == [mine.holder]
 
@@ -474,7 +473,7 @@ def test_a_generator_that_is_collected_in_another_task(
     store: MemoryStore, dropped: str, mine: str
 ) -> None:
     """The loop closes it in a copy of the context of the task that collects, and its own task runs on."""
-    api = AsyncSemaphore("api", 3, store=store)
+    api = AsyncSemaphore("api", 2, store=store)
 
     async def drop(to_end: asyncio.Event) -> None:
         cycle: list[Any] = [items(api, dropped)]

@@ -897,7 +897,7 @@ MUTANTS = [
         "with_blocks",
         "return entering is not leaving and entering.co_filename == leaving.co_filename",
         "return True",
-        f"{CLOSED}::test_a_generator_that_is_closed_while_another_block_is_entered",
+        f"{CLOSED}::test_a_generator_that_ends_while_another_block_is_entered",
     ),
     coroutines(
         "what is left by hand has the context of the block around it",
@@ -905,7 +905,7 @@ MUTANTS = [
         "with_blocks",
         "return self._of_pair(place) or self._without_context(place, is_held) or mine",
         "return mine or self._without_context(place, is_held)",
-        f"{WITH_BLOCKS}::test_a_client_within_a_block",
+        f"{WITH_BLOCKS}::test_what_is_entered_within_a_block",
     ),
     coroutines(
         "what is left by hand is the block within it",
@@ -921,7 +921,7 @@ MUTANTS = [
         "with_blocks",
         "gone = block() is None and ",
         "gone = ",
-        f"{WITH_BLOCKS}::test_a_client_of_a_context_that_is_gone",
+        f"{WITH_BLOCKS}::test_what_is_entered_in_a_context_that_is_gone",
     ),
     coroutines(
         "what is left by hand in another task is not left",

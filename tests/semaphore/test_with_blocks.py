@@ -2,9 +2,10 @@
 
 import gc
 import threading
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from celery_semaphore import Semaphore, with_blocks
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.memory import MemoryStore
-from tests.support.calling import SOON, occupied, thread
+from tests.support.calling import SOON, collected_by_hand, occupied, thread
 from tests.support.process import wait_until
 
 from .clients import Client
@@ -30,14 +31,16 @@ def items(api: Semaphore, form: str) -> Generator[Permit, None, None]:
             yield permit
 
 
-@contextmanager
-def collected_by_hand() -> Generator[None, None, None]:
-    """Let the collector run only where the test calls it."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+BY_HAND = ["stack", "client"]
+
+
+def by_hand(api: Semaphore, form: str) -> tuple[Callable[[], Permit], Callable[[], None]]:
+    """Return what enters, and what leaves in another frame."""
+    if form == "client":
+        client = Client(api)
+        return client.__enter__, client.__exit__
+    stack = ExitStack()
+    return partial(stack.enter_context, api), stack.close
 
 
 def test_a_generator_whose_steps_have_contexts_of_their_own(store: MemoryStore) -> None:
@@ -130,70 +133,40 @@ def test_an_exit_stack_that_moves_its_blocks(store: MemoryStore) -> None:
     assert occupied(store) == 0
 
 
-def test_an_exit_stack_of_a_context_that_is_gone(store: MemoryStore) -> None:
-    """It leaves with a permit that no other context has."""
-    shared = Semaphore("api", 2, store=store, timeout=SOON)
-    inside, leave = list[Permit](), threading.Event()
-
-    def hold() -> None:
-        with ExitStack() as own:
-            permit = own.enter_context(shared)
-            inside.append(permit)
-            leave.wait(SOON)
-            shared.extend(permit)
-
-    with thread(hold):
-        wait_until(lambda: inside, SOON)
-        stack = ExitStack()
-        copy_context().run(stack.enter_context, shared)
-        copy_context().run(stack.close)
-        assert [held.holder for held in shared.holders()] == [inside[0].holder]
-        leave.set()
-    assert occupied(store) == 0
-
-
-def test_an_exit_stack_within_a_block(store: MemoryStore) -> None:
-    """Its contexts are copies of the one that has the block."""
-    shared = Semaphore("api", 2, store=store, timeout=SOON)
-    with shared as outer:
-        stack = ExitStack()
-        copy_context().run(stack.enter_context, shared)
-        copy_context().run(stack.close)
-        assert [held.holder for held in shared.holders()] == [outer.holder]
-    assert occupied(store) == 0
-
-
-def test_a_client_of_a_context_that_is_gone(store: MemoryStore) -> None:
+@pytest.mark.parametrize("form", BY_HAND)
+def test_what_is_entered_in_a_context_that_is_gone(store: MemoryStore, form: str) -> None:
     """Starlette runs the steps of a plain dependency so. It leaves with a permit that no other context has."""
     shared = Semaphore("api", 3, store=store, timeout=SOON)
-    inside, leave = list[Permit](), threading.Event()
+    inside, to_end = list[Permit](), threading.Event()
 
     def hold() -> None:
-        with Client(shared) as permit:
-            inside.append(permit)
-            leave.wait(SOON)
-            shared.extend(permit)
+        enter, leave = by_hand(shared, form)
+        inside.append(enter())
+        to_end.wait(SOON)
+        shared.extend(inside[0])
+        leave()
 
     with thread(hold):
         wait_until(lambda: inside, SOON)
-        clients = [Client(shared), Client(shared)]
-        for client in clients:
-            copy_context().run(client.__enter__)
+        pairs = [by_hand(shared, form), by_hand(shared, form)]
+        for enter, _ in pairs:
+            copy_context().run(enter)
         assert occupied(store) == 3
-        for client in clients:
-            copy_context().run(client.__exit__)
+        for _, leave in pairs:
+            copy_context().run(leave)
         assert [held.holder for held in shared.holders()] == [inside[0].holder]
-        leave.set()
+        to_end.set()
     assert occupied(store) == 0
 
 
-def test_a_client_within_a_block(store: MemoryStore) -> None:
+@pytest.mark.parametrize("form", BY_HAND)
+def test_what_is_entered_within_a_block(store: MemoryStore, form: str) -> None:
     """Its contexts are copies of the one that has the block."""
     shared = Semaphore("api", 2, store=store, timeout=SOON)
     with shared as outer:
-        client = Client(shared)
-        copy_context().run(client.__enter__)
-        copy_context().run(client.__exit__)
+        enter, leave = by_hand(shared, form)
+        copy_context().run(enter)
+        copy_context().run(leave)
         assert [held.holder for held in shared.holders()] == [outer.holder]
     assert occupied(store) == 0
 

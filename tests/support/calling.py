@@ -1,5 +1,6 @@
 """What the tests of blocking calls are written with."""
 
+import gc
 import os
 import signal
 import threading
@@ -28,6 +29,16 @@ def thread(target: Callable[[], object]) -> Iterator[threading.Thread]:
     yield running
     running.join(SOON)
     assert not running.is_alive()
+
+
+@contextmanager
+def collected_by_hand() -> Iterator[None]:
+    """Let the collector run only where the test calls it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def waiting(store: MemoryStore, resource: str = "api") -> int:

@@ -169,8 +169,11 @@ def test_lost_answers(
         wait_until(partial(were_dropped, dropped), 20, "answers were dropped")
     wait_until(lambda: all(r.ready() for r in results), 80, "all are done")
     assert own_store.counter.stats("api")["entries"] == 60
-    # Fewer where most are kept for those without an answer; that all can be had again is seen below.
-    assert own_store.counter.stats("api")["max_inside"] <= 5
+    # On a slow machine fewer were inside at once: what was admitted without an answer is used by nothing for seconds.
+    held = own_store.occupy(5, task="call", resource="api")
+    assert own_store.counter.stats("api")["max_inside"] == 5
+    own_store.let_go("api")
+    wait_until(lambda: all(r.ready() for r in held), 20, "they have ended")
     own_store.wait_all_back(API, 15)
 
 
