@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dis import opname
@@ -40,6 +41,7 @@ def struck_at(step: int, call: Callable[[], object], files: Collection[str]) -> 
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what it closes, such as a generator of the call before, is no step of this one
     sys.settrace(trace)
     try:
         call()
@@ -47,6 +49,7 @@ def struck_at(step: int, call: Callable[[], object], files: Collection[str]) -> 
         return True
     finally:
         sys.settrace(before)
+        gc.enable()
     return False
 
 
