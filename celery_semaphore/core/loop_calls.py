@@ -273,7 +273,17 @@ def _deliver(some: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
         elif isinstance(answer.error, StopIteration):  # no future can raise it
             future.set_exception(RuntimeError(repr(answer.error)))
         else:
-            future.set_exception(answer.error)
+            future.set_exception(_own(answer.error))
+
+
+def _own(error: BaseException) -> BaseException:
+    """Return a copy of an error of ours: several calls have it, and what one of them was at concerns no other."""
+    if not isinstance(error, SemaphoreError):
+        return error
+    own = type(error).__new__(type(error), *error.args)
+    vars(own).update(vars(error))
+    own.__cause__ = error.__cause__
+    return own.with_traceback(error.__traceback__)
 
 
 _by_store: dict[Store, LoopCalls] = {}

@@ -401,6 +401,30 @@ class Hanging(MemoryStore):
 class TestHangingStore:
     """What is queued while one call is under way is not made: it would wait for as long, one after the other."""
 
+    def test_each_call_has_an_error_of_its_own(self) -> None:
+        """Else the report of one request would show what another one was at."""
+        store = Hanging()
+        api = AsyncSemaphore("api", 1, store=store)
+
+        async def request(number: int) -> int:
+            try:
+                return dict[int, int]()[number]
+            except KeyError:
+                return await api.available()
+
+        async def main() -> list[Any]:
+            requests = [asyncio.create_task(request(number)) for number in range(5)]
+            await asyncio.sleep(0)
+            store.queued.set()
+            return await asyncio.gather(*requests, return_exceptions=True)
+
+        errors = asyncio.run(main())
+        assert [(type(each), str(each), each.reason) for each in errors] == [
+            (StoreUnavailable, "hangs", "hangs")
+        ] * 5
+        assert [each.__context__.args for each in errors] == [(number,) for number in range(5)]
+        assert store.hung == ["snapshot"]
+
     @pytest.mark.parametrize("hangs", ["snapshot", "check", "acquire"])
     def test_all_wait_for_one_call(self, hangs: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(acquisition, "RETRY_DELAY_S", SOON)

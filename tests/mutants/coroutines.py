@@ -253,6 +253,14 @@ MUTANTS = [
         f"{CLOSED}::test_a_block_that_is_collected_within_one_of_another_task",
     ),
     coroutines(
+        "one error for several calls",
+        "what one of them was at is shown by the error of another",
+        "core/loop_calls",
+        "future.set_exception(_own(answer.error))",
+        "future.set_exception(answer.error)",
+        f"{CALLS}::TestHangingStore::test_each_call_has_an_error_of_its_own",
+    ),
+    coroutines(
         "a release without an answer is repeated by its loop",
         "it gets the error; but it may be closed",
         "core/loop_calls",
