@@ -292,11 +292,13 @@ def test_an_answer_that_is_read_late(open_store: OpenStore) -> None:
 
 def test_one_object_in_four_loops(open_store: OpenStore, counter: Counter, run: Run[Any]) -> None:
     store = open_store()
-    api = AsyncSemaphore("api", 3, store=store, timeout=60)
+    api, entered = AsyncSemaphore("api", 3, store=store, timeout=60), list[None]()
 
     async def body() -> None:
         async with api:
             with counter.inside("api", "body"):
+                entered.append(None)
+                await until(lambda: len(entered) >= 3)  # else a busy machine never fills the limit
                 await asyncio.sleep(0.002)
 
     async def main() -> None:
