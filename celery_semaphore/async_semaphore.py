@@ -25,7 +25,7 @@ from .loop_losses import LossCallback
 from .semaphore_base import SemaphoreBase, extend, not_held
 from .semaphore_checks import CANCEL, check_async_function, check_on_lost, check_permit
 from .stores.options import StoreOptions
-from .with_blocks import Place, is_of_pair, place_of
+from .with_blocks import Place, awaiting_place_of, is_of_pair
 
 if sys.version_info >= (3, 12):
     from inspect import markcoroutinefunction
@@ -207,7 +207,7 @@ class AsyncSemaphore(SemaphoreBase):
 
     async def __aenter__(self) -> Permit:
         block = self.permit()
-        block.place = place_of(sys._getframe(1))  # noqa: SLF001 - there is no other way to the frame
+        block.place = awaiting_place_of(sys._getframe(1))  # noqa: SLF001 - there is no other way to the frame
         try:
             permit = await block.__aenter__()
             self._blocks[block] = None
@@ -226,7 +226,7 @@ class AsyncSemaphore(SemaphoreBase):
     ) -> None:
         mine: AsyncPermitBlock | None = None
         try:  # at once: a signal handler may raise at any call
-            place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+            place = awaiting_place_of(sys._getframe(1))  # noqa: SLF001 - as above
             mine = self._left(place)
             if mine is None:
                 await self._left_elsewhere(place, kind, error, at)
@@ -235,7 +235,7 @@ class AsyncSemaphore(SemaphoreBase):
         except (SemaphoreError, asyncio.CancelledError):
             raise
         except BaseException:  # a signal handler raised, perhaps before the block was left
-            place = place_of(sys._getframe(1))  # noqa: SLF001 - as above
+            place = awaiting_place_of(sys._getframe(1))  # noqa: SLF001 - as above
             if mine is None:
                 # A closed coroutine may be in the context of another task, which must keep its block.
                 is_ended = isinstance(error, GeneratorExit)
@@ -245,7 +245,7 @@ class AsyncSemaphore(SemaphoreBase):
                 mine.release_later()
             raise
 
-    def _left(self, place: Place) -> AsyncPermitBlock | None:
+    def _left(self, place: Place | None) -> AsyncPermitBlock | None:
         """Return the block that is left here."""
         here = [block for semaphore, block in reversed(_held_here()) if semaphore is self]
         mine = here[0] if here else None
@@ -255,7 +255,7 @@ class AsyncSemaphore(SemaphoreBase):
 
     async def _left_elsewhere(
         self,
-        place: Place,
+        place: Place | None,
         kind: type[BaseException] | None,
         error: BaseException | None,
         at: TracebackType | None,
@@ -273,29 +273,29 @@ class AsyncSemaphore(SemaphoreBase):
         self._blocks.pop(block, None)
         _entered.set(tuple(pair for pair in _held_here() if pair[1] is not block))
 
-    def _entered_at(self, place: Place) -> AsyncPermitBlock | None:
+    def _entered_at(self, place: Place | None) -> AsyncPermitBlock | None:
         """Return the block that was entered last at this place: a generator may be closed in another task."""
-        return next((each for each in self._held() if each.place == place), None)
+        return next((each for each in self._held() if place and each.place == place), None)
 
     def _entered_by_hand(
-        self, place: Place, here: Sequence[AsyncPermitBlock]
+        self, place: Place | None, here: Sequence[AsyncPermitBlock]
     ) -> AsyncPermitBlock | None:
         """Return the block that is left here by hand, one of those ``here`` in this context, the last one first.
 
         While a coroutine is closed this may be the context of any task, in which the collector runs. That task must
         keep its block.
         """
-        mine = next((each for each in here if each.place and is_of_pair(each.place, place)), None)
+        mine = next((each for each in here if is_of_pair(each.place, place)), None)
         if is_closed():
             return self._abandoned(place) or mine
         return mine or (here[0] if here else None)
 
-    def _abandoned(self, place: Place) -> AsyncPermitBlock | None:
+    def _abandoned(self, place: Place | None) -> AsyncPermitBlock | None:
         """Return a block that outlived its task, if it may have been entered by hand and is left here.
 
         Else its permit would be renewed for ever.
         """
-        held = (each for each in self._held() if each.place and is_of_pair(each.place, place))
+        held = (each for each in self._held() if is_of_pair(each.place, place))
         return next((each for each in held if each.is_abandoned()), None)
 
     def _held(self) -> list[AsyncPermitBlock]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from contextvars import ContextVar
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import CodeType, FrameType
 from typing import NamedTuple
 from weakref import ref
@@ -14,6 +15,7 @@ from .core.permit import Permit
 # The number and the code of what lives as long as the block is not left: a frame, or an exit stack.
 Place = tuple[int, CodeType]
 STACK = ExitStack.__exit__.__code__
+COROUTINES = CO_ASYNC_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE
 
 
 def place_of(frame: FrameType) -> Place:
@@ -30,12 +32,23 @@ def place_of(frame: FrameType) -> Place:
     return id(frame), frame.f_code
 
 
-def is_of_pair(entered: Place, left: Place) -> bool:
+def awaiting_place_of(frame: FrameType) -> Place | None:
+    """Return what tells an ``async with`` block in this frame from others, or None if that is its task alone.
+
+    Compiled code, such as Cython's, has no frame of its own. Then this is one of the event loop, and each step of a
+    task has another one, perhaps in the memory of the last.
+    """
+    return place_of(frame) if frame.f_code.co_flags & COROUTINES else None
+
+
+def is_of_pair(entered: Place | None, left: Place | None) -> bool:
     """Return whether a block may have been entered in the one frame by hand, and is left in the other.
 
     A context manager around a semaphore does so, in two functions of one file. A block of a ``with`` statement is
     entered and left in one frame.
     """
+    if entered is None or left is None:
+        return False
     entering, leaving = entered[1], left[1]
     return entering is not leaving and entering.co_filename == leaving.co_filename
 

@@ -135,7 +135,8 @@ class LoopCalls:
             with self._starting:
                 if self._queue:  # one was queued since
                     return []
-                self._threads.remove(thread)
+                if thread in self._threads:  # else it had begun, though its start raised an error
+                    self._threads.remove(thread)
             return None
 
     def made(self, some: Sequence[QueuedCall]) -> None:

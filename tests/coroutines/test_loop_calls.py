@@ -187,6 +187,29 @@ class TestThreads:
         wait_until(lambda: not calls._left, SOON, "no call is left")
         assert len(calls._threads) == 1
 
+    def test_one_that_begins_though_its_start_failed_ends(
+        self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A recursion may be too deep there, and its error is that of a thread that cannot be started."""
+        calls, start = loop_calls_of(store), threading.Thread.start
+        monkeypatch.setattr(loop_calls, "IDLE_S", 0.1)
+
+        def fail(thread: threading.Thread) -> None:
+            start(thread)
+            raise RecursionError
+
+        async def queue() -> None:
+            monkeypatch.setattr(threading.Thread, "start", fail)
+            with pytest.raises(RecursionError):
+                calls.queue(Run(lambda: None))
+            monkeypatch.setattr(threading.Thread, "start", start)
+
+        before = threads_of_ours()
+        asyncio.run(queue())
+        wait_until(lambda: threads_of_ours() == before, SOON, "it has ended")
+        assert not caplog.records
+        asyncio.run(acquired_and_released(AsyncSemaphore("api", 1, store=store)))
+
     @pytest.mark.parametrize(
         "name", ["celery-semaphore-calls", "celery-semaphore-leases", "celery-semaphore-releases"]
     )

@@ -253,6 +253,22 @@ MUTANTS = [
         f"{CLOSED}::test_a_block_that_is_collected_within_one_of_another_task",
     ),
     coroutines(
+        "a frame of the event loop is the place of a block",
+        "what has no frame of its own must have one that calls it",
+        "with_blocks",
+        "return place_of(frame) if frame.f_code.co_flags & COROUTINES else None",
+        "return place_of(frame)",
+        "tests/coroutines/test_compiled.py",
+    ),
+    coroutines(
+        "a thread that began though its start failed is among the others",
+        "each that begins was added",
+        "core/loop_calls",
+        "                if thread in self._threads:  # else it had begun, though its start raised an error\n    ",
+        "",
+        f"{CALLS}::TestThreads::test_one_that_begins_though_its_start_failed_ends",
+    ),
+    coroutines(
         "one error for several calls",
         "what one of them was at is shown by the error of another",
         "core/loop_calls",
