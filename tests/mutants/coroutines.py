@@ -264,8 +264,8 @@ MUTANTS = [
         "a thread that began though its start failed is among the others",
         "each that begins was added",
         "core/loop_calls",
-        "                if thread in self._threads:  # else it had begun, though its start raised an error\n    ",
-        "",
+        "if thread in self._threads:\n    self._threads.remove(thread)\nreturn None",
+        "self._threads.remove(thread)\nreturn None",
         f"{CALLS}::TestThreads::test_one_that_begins_though_its_start_failed_ends",
     ),
     coroutines(
