@@ -560,7 +560,7 @@ def fill(server: RedisServer, store: RedisStore, name: str, many: int) -> None:
 def cost(server: RedisServer, store: RedisStore, name: str) -> float:
     """The server's microseconds for one acquire that is refused and one release."""
     reset_stats(server)
-    for n in range(1_000):
+    for n in range(300):
         refusal_of(store.acquire(claim(of=name), f"x{n}", Wait(Kind.REQUEUE)))
         store.release(f"x{n}", claim(of=name))
     with server.client() as client:

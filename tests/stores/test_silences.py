@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 
-LEASE = 6.0
+LEASE = 4.0
 LIMIT = 2
 WAITED_S = 120  # for a permit, on a busy machine
 
