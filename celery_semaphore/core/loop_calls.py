@@ -281,9 +281,14 @@ def _own(error: BaseException) -> BaseException:
     """Return a copy of an error of ours: several calls have it, and what one of them was at concerns no other."""
     if not isinstance(error, SemaphoreError):
         return error
-    own = type(error).__new__(type(error), *error.args)
+    try:
+        own = type(error).__new__(type(error), *error.args)
+    except Exception:  # noqa: BLE001 - of the class of another author's store; else its call would wait for ever
+        return error
     vars(own).update(vars(error))
-    own.__cause__ = error.__cause__
+    if notes := getattr(error, "__notes__", None):
+        own.__notes__ = [*notes]
+    own.__cause__, own.__suppress_context__ = error.__cause__, error.__suppress_context__
     return own.with_traceback(error.__traceback__)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from functools import partial
 from queue import Empty
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -418,7 +418,9 @@ class Hanging(MemoryStore):
         if self.hangs:
             self.hung.append(call)
             assert self.queued.wait(SOON)
-            raise StoreUnavailable("hangs")
+            error = StoreUnavailable("hangs")
+            error.add_note("at once")
+            raise error
 
 
 class TestHangingStore:
@@ -446,7 +448,39 @@ class TestHangingStore:
             (StoreUnavailable, "hangs", "hangs")
         ] * 5
         assert [each.__context__.args for each in errors] == [(number,) for number in range(5)]
+        assert not any(each.__suppress_context__ for each in errors), "both are shown"
+        errors[0].add_note("of request 0")
+        assert [each.__notes__ for each in errors] == [
+            ["at once", "of request 0"],
+            *[["at once"]] * 4,
+        ]
         assert store.hung == ["snapshot"]
+
+    def test_an_error_that_cannot_be_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of a store by another author: its calls get that one."""
+
+        class Own(StoreUnavailable):
+            def __new__(cls, *args: Any, code: int) -> Self:
+                return super().__new__(cls, *args)
+
+            def __init__(self, message: str, code: int) -> None:
+                super().__init__(message)
+                self.code = code
+
+        async def main() -> Any:
+            store = MemoryStore()
+            given = Own("mine", code=7)
+
+            def fail(*_: Any, **__: Any) -> None:
+                raise given
+
+            monkeypatch.setattr(store, "snapshot", fail)
+            with pytest.raises(Own) as got:
+                async with asyncio.timeout(SOON):
+                    await AsyncSemaphore("api", 1, store=store).available()
+            assert got.value is given
+
+        asyncio.run(main())
 
     @pytest.mark.parametrize("hangs", ["snapshot", "check", "acquire"])
     def test_all_wait_for_one_call(self, hangs: str, monkeypatch: pytest.MonkeyPatch) -> None:
