@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import cache
 from urllib.parse import quote
 
 LONGEST_NAME = 2000  # bytes of a name: PostgreSQL's index of tickets takes 2,704
@@ -21,12 +22,17 @@ class ProcessName:
 
 def process_name() -> str:
     """Return what operators know this process by: its worker, else its id and host."""
-    return ProcessName.worker[:SHOWN] or f"{os.getpid()}@{socket.gethostname()}"
+    return ProcessName.worker[:SHOWN] or f"{os.getpid()}@{_host()}"
 
 
 def new_name() -> str:
     """Return a unique name that shows an operator the host and the process."""
-    return f"{socket.gethostname()}/{os.getpid()}:{os.urandom(8).hex()}"
+    return f"{_host()}/{os.getpid()}:{os.urandom(8).hex()}"
+
+
+@cache  # it lets other threads run, so that a loop would wait at each acquire for the thread of its calls
+def _host() -> str:
+    return socket.gethostname()
 
 
 def task_id_of(holder: str) -> str:
