@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dis import opname
 from inspect import CO_COROUTINE
 from types import FrameType
 from typing import Any
+
+from .calling import collected_by_hand
 
 
 class Interrupted(BaseException):
@@ -41,15 +42,15 @@ def struck_at(step: int, call: Callable[[], object], files: Collection[str]) -> 
         return trace
 
     before = sys.gettrace()
-    gc.disable()  # what it closes, such as a generator of the call before, is no step of this one
-    sys.settrace(trace)
-    try:
-        call()
-    except Interrupted:
-        return True
-    finally:
-        sys.settrace(before)
-        gc.enable()
+    # What the collector closes, such as a generator of the call before, is no step of this one.
+    with collected_by_hand():
+        sys.settrace(trace)
+        try:
+            call()
+        except Interrupted:
+            return True
+        finally:
+            sys.settrace(before)
     return False
 
 

@@ -48,7 +48,7 @@ def _end(holder: str, store: Store, clock: Clock) -> None:
 
 
 class Callers(Suite):
-    """Uses the real clock; the store's own clock stands still, so no call asks again by itself."""
+    """Uses the real clock, by which a call asks again three times in a lease; the store's own clock stands still."""
 
     @pytest.mark.parametrize("how", ["release", "reap", "limit"])
     def test_a_call_hears_while_it_waits(self, store: Store, clock: Clock, how: str) -> None:
