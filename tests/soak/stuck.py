@@ -73,15 +73,19 @@ def _in_handler(frames: list[str]) -> list[str]:
     return frames[: ends[0] + 1] if ends else frames
 
 
+def _may_pass_on(frame: str) -> bool:
+    """Tell whether the frame may only call Celery's method of the same name; acknowledge() does it by once.py."""
+    names = "worker/main_process/request.py:", "core/once.py:"
+    return any(f"/celery_semaphore/{name}" in frame for name in names)
+
+
 def _without_overrides(frames: list[str]) -> list[str]:
     """Leave out our methods of Celery's request where they call the same one of Celery's: it is Celery's own way."""
     left: list[str] = []
     frames = [
         frame for frame in frames if "/tests/soak/" not in frame
     ]  # which only logs and passes on
-    for ours, run in groupby(
-        frames, key=lambda frame: "/celery_semaphore/worker/main_process/request.py:" in frame
-    ):
+    for ours, run in groupby(frames, key=_may_pass_on):
         some = list(run)
         inner = left[-1] if left else ""
         same = inner.endswith(f":{some[-1].rpartition(':')[2]}")

@@ -247,11 +247,12 @@ def test_a_worker_that_hangs_in_what_celery_does_by_itself() -> None:
     """Our request stands between two methods of Celery's, where nothing of ours would be without us."""
     waits = "Current thread 2 (most recent call first):\n" + FRAME("/kombu/hub.py", "", "call_soon")
     celery, ours = "celery/worker/request.py", "celery_semaphore/worker/main_process/request.py"
+    once = FRAME("celery_semaphore/core/once.py", "", "run")
     ends = FRAME(celery, "", "on_success") + FRAME(ours, "", "on_success")
-    passed_on = FRAME(celery, "", "acknowledge") + FRAME(ours, "", "_settle")
-    passed_on += FRAME(ours, "", "acknowledge")
+    passed_on = FRAME(celery, "", "acknowledge") + once + FRAME(ours, "", "acknowledge")
     assert not is_ours(hangs_in(waits + passed_on + ends))
     assert is_ours(hangs_in(waits + FRAME(ours, "", "acknowledge") + ends))
+    assert is_ours(hangs_in(waits + once + FRAME(ours, "", "acknowledge") + ends))
     assert is_ours(
         hangs_in(waits + passed_on + FRAME("celery_semaphore/worker/permits/note.py", "", "a"))
     )
