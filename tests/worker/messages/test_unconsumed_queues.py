@@ -71,8 +71,17 @@ def test_the_tasks_of_another_queue_go_on(
 
 
 def comes_back(site: Site, parked: list[AsyncResult]) -> None:
-    """Let a worker of the queue start: each of them runs, in the order of their places."""
+    """Let a worker of the queue start: all stand in line at their places again, and run in that order.
+
+    None may run before all were tried. Two workers may have sent them, each a part: that of the slower one is behind
+    the other's in the queue, whatever its places are.
+    """
+    store = site.store()
+    store.set_limit(0, "api")
     site.start(name="heir", concurrency=3, queues=["bulk"], conf=TWO)
+    wait_until(lambda: site.waiting("api") == len(parked), 20, "all wait in line again")
+    store.set_limit(None, "api")
+    store.close()
     done(parked, 20)
     ran_once(site, "w", parked, 2, parked=False)
     places = {result.id: n for n, result in enumerate(parked)}
