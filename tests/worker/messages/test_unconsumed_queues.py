@@ -86,7 +86,7 @@ def comes_back(site: Site, parked: list[AsyncResult]) -> None:
     ran_once(site, "w", parked, 2, parked=False)
     places = {result.id: n for n, result in enumerate(parked)}
     moved = [abs(places[task] - n) for n, task in enumerate(started(site, "w"))]
-    # One that was prefetched may be overtaken on its way into the store, by many while its process gets no processor.
+    # One that was granted may be overtaken on its way to a process.
     assert sum(moved) / len(moved) < 3, "they keep their places"
 
 
