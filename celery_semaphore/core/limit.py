@@ -33,6 +33,11 @@ class Limit:
         """Whether two calls may have different claims."""
         return self.key is not None or callable(self.limit) or callable(self.weight)
 
+    @property
+    def has_function(self) -> bool:
+        """Whether a function of the user's makes a part of its claims."""
+        return callable(self.key) or callable(self.limit) or callable(self.weight)
+
     def check(self, signature: inspect.Signature) -> None:
         """Raise ``ConfigurationError`` for every error that can be found before a call."""
         name: object = self.semaphore  # annotations do not bind a user

@@ -53,6 +53,7 @@ class Acquire:
     claims: Sequence[Claim]
     holder: str
     wait: Wait | None = None
+    message_id: MessageId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def one_by_one(
 def made(store: Store, call: Acquire | Release) -> Answer | HandedOn | SemaphoreError:
     try:
         if isinstance(call, Acquire):
-            return store.acquire(call.claims, call.holder, call.wait)
+            return store.acquire(call.claims, call.holder, call.wait, call.message_id)
         return store.release(call.holder, call.claims)
     except SemaphoreError as error:
         return error

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         name: str
         message: TaskMessage
         body: bytes | str
+        content_type: str | None
+        args: Any
+        kwargs: Any
+        request_dict: Fields
         task: BoundTask
         acknowledged: bool
         worker_pid: int | None

@@ -102,6 +102,17 @@ class Options:
             msg = f"task {self.task}: {error}"
             raise SemaphoreError(msg) from error.__cause__
 
+    def plain_claims(
+        self, args: Any, kwargs: Any, key: str | None, weight: int | None, *, plain: bool
+    ) -> tuple[Claim, ...] | None:
+        """Return the claims of this call if no function of the user's makes them; else None.
+
+        ``plain`` is whether the arguments are values of JSON. It raises ``SemaphoreError`` as ``claims``.
+        """
+        constant = key is None and weight is None and self._constant is not None
+        calls = self.convert is not None or any(limit.has_function for limit in self.limits)
+        return self.claims(args, kwargs, key, weight) if constant or (plain and not calls) else None
+
     def _converted(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments as the body gets them."""
         if self.convert is None:

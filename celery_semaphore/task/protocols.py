@@ -93,6 +93,11 @@ class TaskOptions(Protocol):
     ) -> tuple[Claim, ...]:
         """Return the claims of this call; raise ``SemaphoreError`` if they cannot be made."""
 
+    def plain_claims(
+        self, args: Any, kwargs: Any, key: str | None, weight: int | None, *, plain: bool
+    ) -> tuple[Claim, ...] | None:
+        """Return the claims of this call if no function of the user's makes them; else None."""
+
     def policy(self, settings: Settings) -> WaitPolicy:
         """Return how a call waits."""
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from ..core.store import Store
 from .keeping.kept_messages import KeptMessages
 from .keeping.lost_messages import LostMessages
+from .main_process.known_lines import KnownLines
 from .messages.parking_watch import ParkingWatch
 from .messages.saturation_watch import SaturationWatch
 
@@ -44,6 +45,7 @@ class WorkerState:
     metrics: Metrics | None = None  # if they are on
     declare: Callable[[Store], object] = declare_nothing  # the limits of its tasks
     saturation: SaturationWatch = field(default_factory=SaturationWatch)
+    lines: KnownLines = field(default_factory=KnownLines)  # in which its tasks wait
     homes: frozenset[str] = frozenset()  # queues with a granted queue that it consumes
     in_loop: Callable[[Callable[[], object]], object] = call_now
     # Counts each connect and each loss of the connection to the broker. It never begins anew, not even with the next

@@ -23,6 +23,7 @@ class Proxy:
         self.answers_dropped = 0
         self._changed = threading.Condition()
         self._hanging = False
+        self._held: list[bytes] = []  # requests
         self._delay = 0.0
         self._drops = 0
         self._drop_matching = b""
@@ -65,6 +66,11 @@ class Proxy:
         with self._changed:
             self._hanging = True
 
+    def holds(self, matching: bytes) -> bool:
+        """Whether a request that contains these bytes waits because it hangs."""
+        with self._changed:
+            return any(matching in request for request in self._held)
+
     def delay(self, seconds: float) -> None:
         """Hold each request for a while."""
         with self._changed:
@@ -84,6 +90,7 @@ class Proxy:
         """Be a good network again; what was held while hanging goes on."""
         with self._changed:
             self._hanging = False
+            self._held.clear()
             self._delay = 0.0
             self._drops = 0
             if not self._listener:
@@ -122,8 +129,10 @@ class Proxy:
             else:
                 link.start()
 
-    def _may_pass(self, link: "_Link") -> bool:
+    def _may_pass(self, link: "_Link", request: bytes = b"") -> bool:
         with self._changed:
+            if self._hanging:
+                self._held.append(request)
             self._changed.wait_for(lambda: not self._hanging or link.closed)
             return not link.closed
 
@@ -165,7 +174,7 @@ class _Link:
         while chunk := self.client.recv(65536):
             if self.proxy._delay:
                 time.sleep(self.proxy._delay)
-            if not self.proxy._may_pass(self):
+            if not self.proxy._may_pass(self, chunk):
                 return
             if self.proxy._seen(chunk):
                 self.lossy = True

@@ -128,6 +128,17 @@ def call_late(self: LimitedTask, seconds: float | None = 0.05, resource: str = "
     return self.permit.holder
 
 
+def _resource(seconds: float | None, resource: str) -> str:
+    return resource
+
+
+@app.task(name="keyed", base=LimitedTask, bind=True, semaphore="keyed", limit=1, key=_resource)
+def keyed(self: LimitedTask, seconds: float | None, resource: str) -> None:
+    """Like ``hold``, but a function makes its key."""
+    with counter.inside(resource, self.request.id):
+        counter.remain(resource, seconds)
+
+
 @app.task(name="export", base=LimitedTask, bind=True, semaphore="tenant", limit=2, key="{tenant}")
 def export(self: LimitedTask, tenant: object, seconds: float = 0.05) -> None:
     with counter.inside(f"tenant {tenant}", self.request.id):

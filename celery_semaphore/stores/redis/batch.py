@@ -14,10 +14,10 @@ from . import answers, scripts
 from .questions import acquisition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ...core.permit import Answer
+    from ...core.permit import Answer, MessageId
     from ...core.store import HandedOn, Release, Store
     from .hand_on import HandOn
     from .runner import Call, Runner
@@ -30,10 +30,17 @@ class Batch:
     Then its error says why, and no other call suffers from it.
     """
 
-    def __init__(self, store: Store, runner: Runner, hand_on: HandOn) -> None:
+    def __init__(
+        self,
+        store: Store,
+        runner: Runner,
+        hand_on: HandOn,
+        key_of: Callable[[list[ResourceClaim], MessageId | None], tuple[int, bytes]],
+    ) -> None:
         self._store = store
         self._runner = runner
         self._hand_on = hand_on
+        self._key_of = key_of
 
     def answers(
         self, calls: Sequence[Acquire | Release]
@@ -42,7 +49,7 @@ class Batch:
         asked: dict[int, tuple[Script, Call]] = {}
         for n, call in enumerate(calls):
             try:
-                asked[n] = _asked(call)
+                asked[n] = self._asked(call)
             except SemaphoreError as error:
                 found[n] = error
         said = self._runner.run_mixed(list(asked.values()))
@@ -65,10 +72,10 @@ class Batch:
         except SemaphoreError as error:
             return error
 
-
-def _asked(call: Acquire | Release) -> tuple[Script, Call]:
-    wanted = resource_claims(call.claims)
-    if not isinstance(call, Acquire):
-        return scripts.RELEASE, (wanted, [name_of(call.holder)])
-    check_holder(call.holder, None)
-    return scripts.ACQUIRE, (wanted, acquisition(call.claims, wanted, call.holder, call.wait, None))
+    def _asked(self, call: Acquire | Release) -> tuple[Script, Call]:
+        wanted = resource_claims(call.claims)
+        if not isinstance(call, Acquire):
+            return scripts.RELEASE, (wanted, [name_of(call.holder)])
+        check_holder(call.holder, call.message_id)
+        words = acquisition(call.claims, wanted, call.holder, call.wait, call.message_id)
+        return scripts.ACQUIRE, (wanted, words, self._key_of(wanted, call.message_id))

@@ -164,7 +164,7 @@ class RedisStore(BringsDurations):
     def call_all(
         self, calls: Sequence[Acquire | Release]
     ) -> list[Answer | HandedOn | SemaphoreError]:
-        return Batch(self, self._runner, self._hand_on).answers(calls)
+        return Batch(self, self._runner, self._hand_on, self._key_of).answers(calls)
 
     def reap(self, limit: int = 100) -> Outgoing:
         words: list[Word] = [limit, self._process.name]

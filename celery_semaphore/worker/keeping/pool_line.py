@@ -43,8 +43,12 @@ def goes_first(c: Consumer, hand_over: Callable[[], object]) -> None:
 
 def waiting_by(c: Consumer, channel: Any) -> list[Any]:
     """Return the requests that came by this channel and that no process has yet, in order."""
-    line = map(_request, requests_for_pool(c))
-    return [request for request in line if request.message.channel is channel]
+    return [request for request in requests_in_line(c) if request.message.channel is channel]
+
+
+def requests_in_line(c: Consumer) -> list[Any]:
+    """Return the requests that no process has yet, in order."""
+    return list(map(_request, requests_for_pool(c)))
 
 
 def leaves(c: Consumer, request: object) -> None:

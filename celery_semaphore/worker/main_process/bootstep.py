@@ -40,6 +40,7 @@ from .discarded import watch_discards
 from .events import buffer_refusals
 from .granted import GrantedQueues
 from .inspection import add_inspect_command
+from .line_asker import LineAsker
 from .processes import check_processes, forks
 from .worker_metrics import metrics_of
 
@@ -119,6 +120,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
     requires = ("celery.worker.consumer:Tasks", "celery.worker.consumer.control:Control")
     granted: GrantedQueues | None = None
     kept: KeptMessages | None = None
+    asker: LineAsker | None = None
 
     def __init__(self, c: Consumer, **kwargs: Any) -> None:
         super().__init__(c, **kwargs)
@@ -133,6 +135,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         c.cancel_task_queue = _then_say(limiter, c.cancel_task_queue)
         restore_in_loop(c, partial(_call_in_loop, c, limiter))
         watch_discards(c, limiter)
+        if limiter.notes is not None and not limiter.settings.track_waiting:
+            self.asker = LineAsker(c, limiter)
 
     def start(self, c: Consumer) -> None:
         """Keep messages and consume granted queues on the connection that was just made."""
@@ -183,11 +187,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 with _bounded_answers(c):
                     _cease_to_consume(c)
         finally:  # whatever kombu raises
-            kept, limiter.worker.kept = self.kept, None
-            if kept is not None and ends:
-                kept.give_back_all()  # other workers may run them while tasks run here
-            elif kept is not None:
-                kept.forget()
+            self._forget_waiting(ends=ends)
             if self.granted is not None:
                 self.granted.leave(ends=ends)
             if ends:
@@ -196,8 +196,19 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
                 limiter.mover.empty(limiter.worker.homes)  # while tasks still run here
             limiter.worker.connections += 1
 
+    def _forget_waiting(self, *, ends: bool) -> None:
+        if self.asker is not None:
+            self.asker.forget()
+        kept, self.limiter.worker.kept = self.kept, None
+        if kept is not None and ends:
+            kept.give_back_all()  # other workers may run them while tasks run here
+        elif kept is not None:
+            kept.forget()
+
     def shutdown(self, _c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
+        if self.asker is not None:
+            self.asker.close(SHUTDOWN_TIMEOUT_S)
         if self.kept is not None:
             self.kept.session.join(SHUTDOWN_TIMEOUT_S)
         self.limiter.queues.join(FAREWELL_S)

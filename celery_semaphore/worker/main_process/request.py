@@ -28,7 +28,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Any, Self
 
@@ -47,11 +47,12 @@ from ...core.events import (
     WaitEndedEvent,
 )
 from ...core.once import Once
-from ...core.permit import Kind, Reason
+from ...core.permit import Claim, Kind, Reason
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
 from ...core.wait_policy import OnSaturated
 from ...errors import PermitLost, SemaphoreError
+from ...task.call_options import KEY, WEIGHT, refuse_misspelt
 from ..keeping.kept_message import CannotKeep, KeptMessage
 from ..keeping.redis_redelivery import leave_to_broker
 from ..limiter import limiter_of
@@ -88,6 +89,7 @@ DIED = (WorkerLostError, Terminated, SystemExit, KeyboardInterrupt)
 MAY_RUN = (*DIED, TimeLimitExceeded)
 # The part of the visibility timeout after which the message may already be another worker's.
 REDELIVERED = 0.75
+JSON = "application/json"  # its arguments are plain values, of which a key template calls no code of the user's
 CLOCK_MARGIN_S = 0.5  # added to ``expires``, so that the task has expired by every worker's clock
 
 
@@ -303,6 +305,26 @@ class LimitedRequestMixin(EventsMixin):
         """The names of the semaphores that limit the task."""
         return tuple(limit.semaphore for limit in self.task.semaphore_options.limits)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the task was refused before."""
+        return self._waits
+
+    @cached_property
+    def plain_claims(self) -> tuple[Claim, ...] | None:
+        """The claims of the call, if this process can make them: without a function of the user's; else None."""
+        sent, options = self._request_dict, self.task.semaphore_options
+        if FANOUT in sent or self.message.delivery_info.get("redelivered"):
+            return None  # it fails; or the store may know more of it than that it must wait
+        plain = self.content_type == JSON
+        try:
+            refuse_misspelt(sent)
+            return options.plain_claims(
+                self.args, self.kwargs, sent.get(KEY), sent.get(WEIGHT), plain=plain
+            )
+        except SemaphoreError:
+            return None  # a process fails the task
+
     def came_from(self) -> str:
         """Return the name of the message's own queue."""
         info = self.message.delivery_info
@@ -366,7 +388,7 @@ class LimitedRequestMixin(EventsMixin):
             utc=self.utc,
         )
         fresh._reply, fresh._since, fresh._by_tag = self._reply, self._since, self._by_tag  # noqa: SLF001 - its own
-        fresh._waits = True  # noqa: SLF001 - as above
+        fresh._waits = self._waits  # noqa: SLF001 - as above
         fresh.refusals = self.refusals
         put_wait(fresh._request_dict, ticket, self.refusals)  # noqa: SLF001 - as above
         return fresh
@@ -390,11 +412,16 @@ class LimitedRequestMixin(EventsMixin):
         else:
             ledger.ended(self.holder)  # the answer that was lost may have been a permit
         dropped = refused.destination is Destination.DROPPED
-        self._limiter.worker.saturation.refused(refused.semaphore, refused.claims)
+        worker = self._limiter.worker
+        worker.saturation.refused(refused.semaphore, refused.claims)
+        if refused.why in (
+            Reason.SATURATED,
+            Reason.PAUSED,
+        ):  # past one that is too heavy others may run
+            worker.lines.refused(refused.semaphore, refused.claims, refused.delay)
         self._move(refused)
         self.grant = None  # the store was asked for it, or the wait goes on by another message
         if not (dropped or self.may_be_moved()):
-            worker = self._limiter.worker
             worker.in_loop(partial(worker.lost.refused, self.message))
         self._tell(refused, dropped=dropped)
 

@@ -22,7 +22,7 @@ from ..limiter import Limiter
 from ..messages.header_names import PENDING_RELEASE
 from .eager_holder import EagerHolder
 from .outer_permits import outer_permits, uncovered, weights_of
-from .refusal import refusal_of
+from .refusal import refusal_of, tell_saturated
 
 LONGEST_PAUSE_S = 1.0  # between two attempts, as no worker may be there that ends what is overdue
 
@@ -79,7 +79,8 @@ def _end_wait(
     _refuse_waiting_for_itself(task, answer, outer)
     ends = policy.on_saturated in (OnSaturated.DROP, OnSaturated.FAIL)
     if ends and answer.reason is not Reason.RECOVERING:
-        raise refusal_of(task, answer, claims, policy)
+        tell_saturated(task, task.request.id, answer)
+        raise refusal_of(task, task.request.id, answer, claims, policy)
     if waits and is_in_event_loop():
         msg = (
             f"task {task.name}: semaphore {answer.claim.semaphore!r} is saturated, and an eager run that waits here"

@@ -32,7 +32,7 @@ from .kept_claims import instead
 from .pending_release import PendingRelease
 from .permit import TaskPermit, permit_of
 from .postrun import watch_ends
-from .refusal import refusal_of, unanswered, unreadable
+from .refusal import refusal_of, tell_saturated, unanswered, unreadable
 from .refused_attempt import Refused
 from .result import tell_started, tell_waiting
 from .tracing import put_on_span
@@ -213,7 +213,8 @@ def _sent_away(
 ) -> Exception:
     """Return the exception by which the main process learns of the refusal: see ``LimitedRequest.on_failure``."""
     del task.request.__dict__[PENDING_RELEASE]
-    why = refusal_of(task, refusal, claims, policy, keeps=keeps)
+    tell_saturated(task, task.request.id, refusal)
+    why = refusal_of(task, task.request.id, refusal, claims, policy, keeps=keeps)
     if limiter.settings.track_waiting and isinstance(why, Refused):
         tell_waiting(task, refusal)
     return why

@@ -27,6 +27,7 @@ UNESTIMATED = " (no estimate yet)"
 
 def refusal_of(
     task: BoundTask,
+    task_id: str,
     refusal: Refusal,
     claims: Sequence[Claim],
     policy: WaitPolicy,
@@ -36,12 +37,10 @@ def refusal_of(
     """Return the exception to raise for this refusal of these claims; ``keeps`` as for ``destination``."""
     stands = refusal.ticket is not None and not _refused_itself(refusal)
     to = destination(refusal.reason, policy.on_saturated, has_ticket=stands, keeps=keeps)
-    if refusal.reason not in (Reason.COPY, Reason.RUNNING):
-        task_saturated.send(sender=task, task_id=task.request.id, refusal=refusal)
     if to is Destination.FAILED:
         return Failure(refusal.claim.semaphore, refusal.reason).mark(_error(refusal))
     attempt = RefusedAttempt(
-        reason=_told(task, refusal, policy, to),
+        reason=_told(task, task_id, refusal, policy, to),
         why=refusal.reason,
         semaphore=refusal.claim.semaphore,
         destination=to,
@@ -51,6 +50,12 @@ def refusal_of(
         left=_left(refusal, policy) if refusal.ticket else None,
     )
     return Refused(attempt)
+
+
+def tell_saturated(task: BoundTask, task_id: str, refusal: Refusal) -> None:
+    """Call the receivers of ``task_saturated``, unless the message is a copy."""
+    if refusal.reason not in (Reason.COPY, Reason.RUNNING):
+        task_saturated.send(sender=task, task_id=task_id, refusal=refusal)
 
 
 def _error(refusal: Refusal) -> SemaphoreError:
@@ -63,9 +68,11 @@ def _error(refusal: Refusal) -> SemaphoreError:
     return SemaphoreTimeout(msg)
 
 
-def _told(task: BoundTask, refusal: Refusal, policy: WaitPolicy, to: Destination) -> str:
+def _told(
+    task: BoundTask, task_id: str, refusal: Refusal, policy: WaitPolicy, to: Destination
+) -> str:
     """Log what happens to the task, and return why."""
-    name, text = f"{task.name}[{task.request.id}]", _described(refusal)
+    name, text = f"{task.name}[{task_id}]", _described(refusal)
     if refusal.reason is Reason.COPY:
         logger.info("task %s is not run twice: this is a copy", name)
         return refusal.reason
@@ -73,7 +80,7 @@ def _told(task: BoundTask, refusal: Refusal, policy: WaitPolicy, to: Destination
         logger.info("task %s waits: it may be running already", name)
         return refusal.reason
     if refusal.reason is Reason.UNSATISFIABLE and policy.waits:
-        _warn_too_heavy(task, refusal, text)
+        _warn_too_heavy(name, refusal, text)
     if to is Destination.PARKED:
         logger.info("task %s is parked: %s", name, text)
     elif to is Destination.DROPPED:
@@ -98,8 +105,8 @@ def _refused_itself(refusal: Refusal) -> bool:
     return refusal.claim.limit == 0
 
 
-def _warn_too_heavy(task: BoundTask, refusal: Refusal, text: str) -> None:
-    name, claim = f"{task.name}[{task.request.id}]", refusal.claim
+def _warn_too_heavy(name: str, refusal: Refusal, text: str) -> None:
+    claim = refusal.claim
     _warnings.warn(
         f"{claim.semaphore} {claim.weight} above {refusal.limit}",
         f"task {name} waits until the limit is raised: {text}. Give it less weight, or put a higher limit in force with"

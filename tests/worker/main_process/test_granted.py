@@ -94,11 +94,19 @@ def test_the_second_answer_is_not_waited_for_once_the_first_did_not_come(
         task_consumer=SimpleNamespace(cancel=cancel),
     )
     granted = SimpleNamespace(cancel=cancel, leave=lambda *, ends: None)
-    step: Any = SimpleNamespace(limiter=_limiter([]), granted=granted, kept=None)
+    step = _step(_limiter([]), granted)
     monkeypatch.setattr(bootstep, "give_back_unread", lambda _: None)
     with ours, broker:
         bootstep.SemaphoreConsumerStep.stop(step, c)
     assert waited == [0.2, 0.1]
+
+
+def _step(limiter: Any, granted: Any) -> Any:
+    def forget(*, ends: bool) -> None: ...
+
+    return SimpleNamespace(
+        limiter=limiter, granted=granted, kept=None, asker=None, _forget_waiting=forget
+    )
 
 
 def _limiter(waited: list[float]) -> SimpleNamespace:
@@ -123,7 +131,7 @@ def test_what_goes_back_is_waited_for_in_bounds(
     """The broker may be away: it delivers again what a cold shutdown did not give back."""
     monkeypatch.setattr(state, how, 0)
     waited: list[float] = []
-    step: Any = SimpleNamespace(limiter=_limiter(waited), granted=None, kept=None)
+    step = _step(_limiter(waited), None)
     c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
     bootstep.SemaphoreConsumerStep.stop(step, c)
     bootstep.SemaphoreConsumerStep.shutdown(step, c)

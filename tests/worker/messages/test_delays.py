@@ -38,6 +38,6 @@ def test_no_wait_is_longer_than_allowed(reason: Reason) -> None:
     claim = Claim("one", None, 1)
     refusal = Refusal(claim, reason, 1, 1, None, position=0, retry_after=20.0, waited=0.0)
     task = SimpleNamespace(name="t", request=SimpleNamespace(id="x"))
-    found = refusal_of(task, refusal, [claim], WaitPolicy(OnSaturated.REQUEUE, 0.1, 2.0, None))
+    found = refusal_of(task, "x", refusal, [claim], WaitPolicy(OnSaturated.REQUEUE, 0.1, 2.0, None))
     assert isinstance(found, Refused)
     assert found.attempt.delay == 2.0

@@ -27,7 +27,9 @@ def _no_warning_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer(claim: Claim, reason: Reason, how: OnSaturated, limit: int, by: str = "") -> Exception:
     refused = Refusal(claim, reason, limit, 0, TICKET, 0, 30.0, 0.0, by)
-    return refusal.refusal_of(TASK, refused, [claim], WaitPolicy(how, 0.1, 60.0, None), keeps=True)
+    return refusal.refusal_of(
+        TASK, "1", refused, [claim], WaitPolicy(how, 0.1, 60.0, None), keeps=True
+    )
 
 
 def attempt(error: Exception) -> RefusedAttempt:

@@ -1,0 +1,335 @@
+"""LineAsker: which messages join a line, and what becomes of each answer of the store."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.worker import state
+from kombu.utils.imports import symbol_by_name
+
+from celery_semaphore import task_saturated
+from celery_semaphore.core.permit import Claim, OtherClaims, Permit
+from celery_semaphore.core.store import CALLED
+from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.errors import StoreUnavailable
+from celery_semaphore.task.call_options import KEY
+from celery_semaphore.worker.limiter import Limiter, limiter_of
+from celery_semaphore.worker.main_process import line_asker
+from celery_semaphore.worker.main_process.known_lines import LONGEST_S, MOST, KnownLines
+from celery_semaphore.worker.main_process.line_asker import LineAsker
+from celery_semaphore.worker.permits.note import NotePipe
+from tests.support.process import wait_until
+from tests.worker.requests import ONE, limited, message_of
+
+HELD = "other:1"
+
+
+class Pool:
+    """As much of Celery's consumer as stands before the pool, and what the pool was given."""
+
+    def __init__(self, app: Celery) -> None:
+        self.given: list[Any] = []
+        self.on_task_request: Callable[[Any], object] = self.given.append
+        self.waiting = deque[Any]()
+        self.controller = SimpleNamespace(semaphore=SimpleNamespace(_waiting=self.waiting))
+        self.limiter = limiter_of(app)
+        self.limiter.notes = NotePipe()
+        self.store = self.limiter.process.store
+        self.published: list[tuple[str, Ticket | None]] = []
+        self.limiter.mover.put_back = self._put_back  # type: ignore[assignment, method-assign]
+        self.asker = LineAsker(self, self.limiter)
+
+    def _put_back(self, request: Any, ticket: Ticket | None, _delay: float) -> None:
+        self.published.append((request.id, ticket))
+
+    def receive(self, *requests: Any) -> None:
+        for request in requests:
+            state.task_reserved(request)
+            self.on_task_request(request)
+
+    def turn(self, until: Callable[[], object], what: str) -> None:
+        """Let the loop turn until it has happened."""
+
+        def turned() -> object:
+            self.limiter.on_wake()
+            return until()
+
+        wait_until(turned, 10, what)
+
+
+@pytest.fixture
+def pool(app: Celery) -> Iterator[Pool]:
+    """One whose worker knows that tasks wait for ``one``."""
+    pool = Pool(app)
+    pool.limiter.worker.lines.refused("one", [ONE], 1.0)
+    yield pool
+    pool.asker.close(5)
+    pool.limiter.close(5, flush=1)
+    assert pool.limiter.notes is not None
+    pool.limiter.notes.close()
+    state.reset_state()
+
+
+def received(task: Any, name: str = "x", args: tuple[Any, ...] = (), **changes: Any) -> Any:
+    message = message_of(task)
+    message.headers["id"] = message.properties["correlation_id"] = name
+    message.headers |= changes.pop("headers", {})
+    message.delivery_info |= changes.pop("delivery_info", {})
+    vars(message).update(changes)
+    message.payload = (args, {}, {})
+    message.body = json.dumps(message.payload).encode()
+    message.ack_log_error = message.reject_log_error = lambda *_, **__: None
+    return symbol_by_name(task.Request)(message, app=task.app, task=task)
+
+
+def hold(limiter: Limiter, claim: Claim = ONE) -> None:
+    assert isinstance(limiter.process.store.acquire([claim], HELD), Permit)
+
+
+def test_a_message_joins_the_line_without_a_process(app: Celery, pool: Pool) -> None:
+    hold(pool.limiter)
+    task = limited(app)
+    pool.receive(*(received(task, name) for name in "abc"))
+    pool.turn(lambda: len(pool.published) == 3, "all three were refused")
+    assert [name for name, ticket in pool.published if ticket] == ["a", "b", "c"]
+    assert pool.store.snapshot("one").waiting == 3
+    assert not pool.given
+    assert not pool.limiter.process.ledger._deliveries
+    assert not [*state.reserved_requests]
+
+
+def test_each_refusal_keeps_the_line_known(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(pool.limiter)
+    noted = list[Any]()
+    monkeypatch.setattr(pool.limiter.worker.lines, "refused", lambda *args: noted.append(args))
+    pool.receive(received(limited(app)))
+    pool.turn(lambda: noted, "the line is known for longer")
+    assert noted[0][0] == "one"
+
+
+def test_nothing_changes_where_no_task_waits(app: Celery, pool: Pool) -> None:
+    pool.limiter.worker.lines.forget([ONE])
+    request = received(limited(app))
+    pool.receive(request)
+    assert pool.given == [request]
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        pytest.param({"key": lambda: "k"}, {}, id="key"),
+        pytest.param({"limit": lambda: 1}, {}, id="limit"),
+        pytest.param({"weight": lambda: 1}, {}, id="weight"),
+        pytest.param({"on_saturated": "drop"}, {}, id="drop"),
+        pytest.param({"on_saturated": "fail"}, {}, id="fail"),
+        pytest.param({"key": "{tenant}"}, {"content_type": "application/x-python"}, id="pickle"),
+        pytest.param({"key": "{absent.name}"}, {}, id="no key"),
+        pytest.param({}, {"delivery_info": {"redelivered": True}}, id="redelivered"),
+        pytest.param({}, {"headers": {"semaphore_kye": "k"}}, id="misspelt"),
+    ],
+)
+def test_a_process_tries_whatever_may_be_more_than_a_place(
+    app: Celery, pool: Pool, options: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """A function of the user's, above all, never runs in the worker's main process."""
+    for key in ("k", "x"):
+        pool.limiter.worker.lines.refused("one", [Claim("one", key, 1)], 1.0)
+    request = received(limited(app, body, **options), args=("x", "y"), **changes)
+    pool.receive(request)
+    assert pool.given == [request]
+
+
+def body(tenant: str = "", absent: Any = None) -> None: ...
+
+
+@pytest.mark.parametrize("headers", [{}, {KEY: "x"}], ids=["template", "of the call"])
+def test_a_key_is_made_as_in_a_process(app: Celery, pool: Pool, headers: dict[str, Any]) -> None:
+    claim = Claim("one", "x", 1)
+    hold(pool.limiter, claim)
+    pool.limiter.worker.lines.refused("one", [claim], 1.0)
+    task = limited(app, body, key="{tenant}")
+    other = received(task, "b", args=("other",))
+    pool.receive(received(task, "a", args=("other" if headers else "x",), headers=headers), other)
+    pool.turn(lambda: pool.published, "the first one was refused")
+    assert pool.given == [other]
+    assert pool.store.snapshot(claim.resource).waiting == 1
+
+
+def test_those_that_wait_for_a_process_join_before_it(app: Celery, pool: Pool) -> None:
+    """They came earlier."""
+    hold(pool.limiter)
+    task = limited(app)
+    plain, first = SimpleNamespace(id="plain"), received(task, "first")
+    pool.waiting.extend((None, (request,)) for request in (plain, first))
+    pool.receive(received(task, "second"))
+    pool.turn(lambda: len(pool.published) == 2, "both were refused")
+    assert [name for name, _ in pool.published] == ["first", "second"]
+    assert [entry[1][0] for entry in pool.waiting] == [plain]
+
+
+def test_a_permit_goes_back_before_a_process_asks(app: Celery, pool: Pool) -> None:
+    """Else the store would take its holder for another run of the same task."""
+    task = limited(app)
+    request = received(task)
+    pool.receive(request)
+    ledger, releaser = pool.limiter.process.ledger, pool.limiter.process.releaser
+    wait_until(lambda: not pool.limiter.worker.lines, 10, "the answer came")
+    wait_until(lambda: not ledger.has(request.holder), 10, "its release is due")
+    pool.limiter.on_wake()
+    assert pool.store.snapshot("one").occupied == 1
+    assert not pool.given
+    releaser.start()
+    pool.turn(lambda: pool.given, "a process has the message")
+    assert pool.store.snapshot("one").occupied == 0
+    (fresh,) = pool.given
+    assert fresh.id == request.id
+    assert fresh.holder != request.holder
+    assert [*state.reserved_requests] == [fresh]
+    assert not fresh.waits
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StoreUnavailable("away"), ValueError("a driver's"), OtherClaims(Ticket("y", 0, 1), (ONE,))],
+    ids=lambda error: type(error).__name__,
+)
+def test_without_an_answer_a_process_tries(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The answer that was lost may have been a permit: it is released."""
+    released = list[str]()
+    process = pool.limiter.process
+
+    def call_all(calls: Any) -> Any:
+        if isinstance(error, OtherClaims):
+            return [error] * len(calls)
+        raise error
+
+    monkeypatch.setattr(process.store, "call_all", call_all)
+    monkeypatch.setattr(process.releaser, "release", lambda holder, *_: released.append(holder))
+    requests = [received(limited(app), name) for name in "ab"]
+    pool.receive(*requests)
+    pool.turn(lambda: len(pool.given) == 2, "a process has them")
+    assert sorted(released) == sorted(request.holder for request in requests)
+    assert not pool.limiter.worker.lines
+    assert not {request.holder for request in requests} & {each.holder for each in pool.given}
+
+
+def test_what_a_lost_connection_delivered_is_left_alone(app: Celery, pool: Pool) -> None:
+    """The broker delivers it again, and a process would run it twice."""
+    pool.receive(received(limited(app)))
+    pool.limiter.worker.connections += 1
+    pool.limiter.process.releaser.start()
+    wait_until(lambda: not pool.limiter.worker.lines, 10, "the answer came")
+    pool.turn(lambda: not [*state.reserved_requests], "the message is forgotten")
+    assert not pool.given
+    assert not pool.published
+
+
+def test_a_task_that_is_revoked_meanwhile_does_not_wait(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(pool.limiter)
+    request = received(limited(app))
+    monkeypatch.setattr(
+        type(request), "_announce_revoked", lambda self, *_: setattr(self, "_already_revoked", True)
+    )
+    pool.receive(request)
+    wait_until(lambda: pool.store.snapshot("one").waiting == 1, 10, "it is in line")
+    state.revoked.add("x")
+    pool.limiter.process.releaser.start()
+    pool.turn(lambda: pool.store.snapshot("one").waiting == 0, "its wait has ended")
+    assert not pool.published
+    assert not pool.limiter.process.ledger._deliveries
+
+
+def test_receivers_find_the_call_as_in_a_process(app: Celery, pool: Pool) -> None:
+    hold(pool.limiter)
+    pool.limiter.process.receivers.start()
+    told = list[Any]()
+
+    @task_saturated.connect
+    def receiver(sender: Any, task_id: str, refusal: Any, **_: Any) -> None:
+        told.append((task_id, sender.request.id, sender.request.args, refusal.limit))
+
+    try:
+        pool.receive(received(limited(app, body), args=("t",)))
+        pool.turn(lambda: told, "the receiver was called")
+    finally:
+        task_saturated.disconnect(receiver)
+    assert told == [("x", "x", ("t",), 1)]
+
+
+def test_an_error_in_the_loop_costs_no_message(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(pool.limiter)
+    returned = list[str]()
+    monkeypatch.setattr(line_asker, "refusal_of", lambda *_, **__: ValueError("of a policy"))
+    requests = [received(limited(app), name) for name in "ab"]
+    for request in requests:
+        request.deliver_elsewhere = partial_append(returned, request.id)
+    pool.receive(*requests)
+    pool.turn(lambda: len(returned) == 2, "the broker delivers both")
+    assert returned == ["a", "b"]
+    assert not pool.limiter.process.ledger._deliveries
+
+
+def partial_append(to: list[str], name: str) -> Callable[[], None]:
+    return lambda: to.append(name)
+
+
+def test_a_crowd_is_asked_for_in_parts(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(pool.limiter)
+    sizes, call_all = list[int](), pool.store.call_all
+
+    def counted(calls: Any) -> Any:
+        sizes.append(len(calls))
+        return call_all(calls)
+
+    monkeypatch.setattr(pool.store, "call_all", counted)
+    monkeypatch.setattr(line_asker, "TOGETHER_S", 0.5)
+    task = limited(app)
+    pool.receive(*(received(task, str(n)) for n in range(2 * CALLED + 50)))
+    pool.turn(lambda: len(pool.published) == 2 * CALLED + 50, "all were refused")
+    assert max(sizes) == CALLED
+    assert len(sizes) == 3
+
+
+def test_a_line_is_known_until_the_turn_of_the_last_one() -> None:
+    now = 1000.0
+    lines = KnownLines(lambda: now)
+    claims = [ONE, Claim("two", "k", 1)]
+    assert not lines
+    lines.refused("one", claims, 0.5)
+    assert lines.include([ONE])
+    assert not lines.include(claims[1:])
+    now += 0.5
+    assert not lines.include([ONE])
+    lines.refused("one", claims, 60.0)
+    now += LONGEST_S / 2
+    assert lines.include(claims)
+    lines.refused("one", claims, 60.0)
+    now += LONGEST_S / 2
+    assert lines.include([ONE])
+    now += LONGEST_S / 2
+    assert not lines.include([ONE])
+
+
+def test_a_sender_that_invents_keys_fills_no_memory() -> None:
+    lines = KnownLines()
+    for n in range(MOST + 10):
+        lines.refused("one", [Claim("one", str(n), 1)], 60.0)
+    assert len(lines._until) == MOST
+    assert lines.include([Claim("one", str(MOST + 9), 1)])
+    assert not lines.include([Claim("one", "9", 1)])
