@@ -62,7 +62,7 @@ class ReceiverThread:
             left = len(self._calls)
             self._calls.clear()
             logger.warning(
-                "a receiver of permit_lost, permit_released or task_revoked still runs after %g s: the worker ends,"
+                "a receiver of permit_lost, permit_released, task_saturated or task_revoked still runs after %g s: the worker ends,"
                 " and %d signals are not sent",
                 timeout,
                 left,
@@ -89,7 +89,7 @@ class ReceiverThread:
 
     def _log_dropped(self) -> None:
         logger.error(
-            "receivers of permit_released, permit_lost or task_revoked are too slow: %d signals wait, the next ones are"
-            " dropped; let receivers hand work to a thread or a queue",
+            "receivers of permit_released, permit_lost, task_saturated or task_revoked are too slow: %d signals wait,"
+            " the next ones are dropped; let receivers hand work to a thread or a queue",
             len(self._calls),
         )
