@@ -77,6 +77,8 @@ class Store(Protocol):
     epoch: int | None  # the newest one that this client, or its parent process, has seen
     # How many threads make the calls of all coroutines of a process: 1, unless one call may wait for another's lock.
     calls_at_once: int
+    # Whether ``call_all`` has one round trip for all its calls; else they are made one after the other.
+    one_round_trip: bool
 
     @property
     def in_force(self) -> tuple[int, int]:

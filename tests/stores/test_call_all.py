@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import redis
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
 from celery_semaphore.core.store import Acquire, HandedOn, Release
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
+from celery_semaphore.stores.one_by_one import one_by_one
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore, connection, from_url, runner
 from tests.conftest import StartServer
@@ -193,3 +194,14 @@ def test_of_none_the_server_is_not_asked() -> None:
     (answer,) = store.call_all([Acquire(CLAIMS, "h" * 5000)])
     assert isinstance(answer, SemaphoreError)
     assert not isinstance(answer, StoreUnavailable)
+
+
+def test_an_acquire_names_its_message(store: RedisStore) -> None:
+    """So a copy of a task that has run is known, also where the call is made again by itself."""
+    first, copy = MessageId("task", "1"), MessageId("task", "2")
+    store.acquire(CLAIMS, "first", None, first)
+    store.release("first", CLAIMS, first)
+    together = store.call_all([Acquire(CLAIMS, "a", None, copy), Acquire(OTHER, "b")])
+    alone = one_by_one(store, [Acquire(CLAIMS, "c", None, copy)])
+    reasons = [each.reason for each in (together[0], alone[0]) if isinstance(each, Refusal)]
+    assert reasons == [Reason.COPY, Reason.COPY]

@@ -20,6 +20,7 @@ class FailingStore:
 
     lease = 30.0
     calls_at_once = 2
+    one_round_trip = False
 
     def __init__(self) -> None:
         self.renewed: list[str] = []

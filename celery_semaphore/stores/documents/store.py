@@ -69,6 +69,7 @@ class DocumentStore(EngineStore):
     """Keeps permits in documents of any server that compares and swaps."""
 
     calls_at_once = 4  # one that is repeated must not stop all others
+    one_round_trip = False
 
     def __init__(self, documents: Documents, options: StoreOptions = DEFAULTS) -> None:
         self.epoch: int | None = None

@@ -44,6 +44,7 @@ class MemoryStore(EngineStore):
     """Keeps permits in this process."""
 
     calls_at_once = 1
+    one_round_trip = False
 
     def __init__(
         self, options: StoreOptions = DEFAULTS, *, beside: MemoryStore | None = None

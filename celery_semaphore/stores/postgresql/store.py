@@ -81,6 +81,7 @@ class PostgresStore(BringsDurations):
     """
 
     calls_at_once = 4  # each is a connection; a row that is locked must not stop all others
+    one_round_trip = False  # a transaction for each acquire
 
     def __init__(
         self,

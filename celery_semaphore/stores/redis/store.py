@@ -74,6 +74,7 @@ class RedisStore(BringsDurations):
     """
 
     calls_at_once = 1  # the server makes one call after the other
+    one_round_trip = True
 
     def __init__(self, link: Link, options: StoreOptions = DEFAULTS) -> None:
         self._durations = Durations(options)

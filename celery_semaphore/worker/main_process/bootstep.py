@@ -40,7 +40,7 @@ from .discarded import watch_discards
 from .events import buffer_refusals
 from .granted import GrantedQueues
 from .inspection import add_inspect_command
-from .line_asker import LineAsker
+from .line_asker import LineAsker, asks_for_places
 from .processes import check_processes, forks
 from .worker_metrics import metrics_of
 
@@ -135,7 +135,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         c.cancel_task_queue = _then_say(limiter, c.cancel_task_queue)
         restore_in_loop(c, partial(_call_in_loop, c, limiter))
         watch_discards(c, limiter)
-        if limiter.notes is not None and not limiter.settings.track_waiting:
+        if asks_for_places(c, limiter):
             self.asker = LineAsker(c, limiter)
 
     def start(self, c: Consumer) -> None:

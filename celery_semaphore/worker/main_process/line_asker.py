@@ -7,11 +7,12 @@ calls a user's function for that: see ``LimitedRequest.plain_claims``.
 How it fails:
 
 * There is a permit after all, since the line has ended. Its release comes first, then a process asks as another holder,
-  as for any message. The next messages of the resource go to processes at once.
+  as for any message, and for those that were asked for after it. The next messages go to processes at once.
 * No answer, which may have been a permit: the ledger releases it, and a process asks as another holder.
 * The worker dies before an answer is handled: the message is not acknowledged, and the broker delivers it again.
 * The connection to the broker is lost meanwhile: the broker delivers the message again, so it is left alone.
-* Messages of a resource that wait for a process would be overtaken: they are put in line before the new one.
+* An earlier message waits for a process, and would be overtaken: then this one waits behind it.
+* A message cannot be read, or the policy of its task: a process fails the task, as no error may leave the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,10 +32,10 @@ from ...core.permit import Answer, Claim, Permit, Reason, Refusal
 from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import CALLED, Acquire, HandedOn
 from ...core.wait_policy import WaitPolicy
-from ...errors import SemaphoreError
+from ...errors import SemaphoreError, StoreUnavailable
 from ...task.celery_types import Consumer
 from ...task.signals import task_saturated
-from ..keeping.pool_line import leaves, requests_in_line
+from ..keeping.pool_line import requests_in_line
 from ..limiter import Limiter
 from ..messages.headers import Headers
 from ..pool_process.refusal import refusal_of, tell_saturated
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 60.0  # between two checks; each message sets the event
 TOGETHER_S = 0.005  # after the first message: those that come meanwhile are asked for with it
+MOST_BEFORE = 100  # requests that wait for a process: with more this one does, too, instead of looking at each
 WAITS = (Reason.SATURATED, Reason.PAUSED, Reason.UNSATISFIABLE)
 
 Said = Answer | HandedOn | SemaphoreError
@@ -84,10 +86,6 @@ class LineAsker:
         if new is None:
             self._give_to_pool(request)
             return
-        for earlier in requests_in_line(self._c):
-            if before := self._wait_of(earlier):
-                leaves(self._c, earlier)
-                self._new_waits.append(before)
         self._new_waits.append(new)
         self._thread.start()
         self._event.set()
@@ -104,21 +102,37 @@ class LineAsker:
 
     def _wait_of(self, request: object) -> NewWait | None:
         """Return how this message joins a line; None for one that a process must try."""
-        if not (self._lines and isinstance(request, LimitedRequestMixin)):
+        if not (self._lines and isinstance(request, LimitedRequestMixin)) or request.waits:
             return None
-        claims = request.plain_claims
-        if claims is None or request.waits or not self._lines.include(claims):
-            return None
-        return _new_wait(request, claims, self._limiter)
+        try:
+            claims = request.plain_claims
+            if claims and self._lines.include(claims) and not self._overtakes(request, claims):
+                return _new_wait(request, claims, self._limiter)
+        except Exception:
+            logger.debug("a process tries task %s", request.id, exc_info=True)
+        return None
+
+    def _overtakes(self, request: LimitedRequestMixin, claims: Sequence[Claim]) -> bool:
+        """Return whether a message that may want the same permits waits for a process."""
+        before = requests_in_line(self._c)
+        resources = {claim.resource for claim in claims}
+        return len(before) > MOST_BEFORE or any(
+            _may_want(each, request.semaphores, resources) for each in before
+        )
 
     def _refused_all(self, both: Sequence[tuple[NewWait, Refusal]]) -> None:
         for new, refusal in both:
-            try:
-                self._refused(new, refusal)
-            except Exception:
-                logger.exception("task %s cannot wait, the broker delivers it", new.request.id)
-                self._limiter.process.ledger.ended(new.call.holder)
-                new.request.deliver_elsewhere()
+            self._guarded(new, partial(self._refused, new, refusal))
+
+    def _guarded(self, new: NewWait, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            logger.exception(
+                "task %s can neither wait nor run, the broker delivers it", new.request.id
+            )
+            self._limiter.process.ledger.ended(new.call.holder)
+            new.request.deliver_elsewhere()
 
     def _refused(self, new: NewWait, refusal: Refusal) -> None:
         """Let the task wait, as if a process had returned it."""
@@ -131,7 +145,10 @@ class LineAsker:
         request.revoked_in_line()  # a wait that has ended meanwhile is ended next
         request.on_refused(why.attempt)
 
-    def _begin(self, request: LimitedRequestMixin) -> None:
+    def _begin(self, new: NewWait) -> None:
+        self._guarded(new, partial(self._give_again, new.request))
+
+    def _give_again(self, request: LimitedRequestMixin) -> None:
         """Let a process ask for the permit, as another holder."""
         state.task_ready(request)
         if not request.may_be_moved():
@@ -146,13 +163,15 @@ class LineAsker:
         self._event.wait(IDLE_WAIT_S)
         time.sleep(TOGETHER_S)
         while some := self._next():
-            answers = self._answers(some)
-            refused = list[tuple[NewWait, Refusal]]()
-            for new, said in zip(some, answers, strict=True):
-                if isinstance(said, Refusal) and said.reason in WAITS:
+            refused, free = list[tuple[NewWait, Refusal]](), set[str]()
+            for new, said in zip(some, self._answers(some), strict=True):
+                resources = {claim.resource for claim in new.call.claims}
+                if isinstance(said, Permit):
+                    free |= resources
+                if isinstance(said, Refusal) and said.reason in WAITS and not free & resources:
                     refused.append((new, said))
                 else:
-                    self._try_in_process(new, said)
+                    self._try_in_process(new, permit=bool(free & resources))
             if refused:
                 self._limiter.in_loop(partial(self._refused_all, refused))
 
@@ -167,27 +186,48 @@ class LineAsker:
 
     def _answers(self, some: Sequence[NewWait]) -> Sequence[Said]:
         process = self._limiter.process
+        try:
+            process.breaker.check()
+        except StoreUnavailable as error:
+            return [error] * len(some)
         for new in some:
             process.ledger.asked(new.call.holder, new.call.claims)
         try:
-            return process.measured.call_all([new.call for new in some])
-        except SemaphoreError as error:
+            answers = process.measured.call_all([new.call for new in some])
+            process.breaker.succeeded()
+            return answers
+        except StoreUnavailable as error:
+            process.breaker.failed(error)
             return [error] * len(some)
         except Exception as error:
             logger.exception("the store could not be asked for the places of waiting tasks")
             return [SemaphoreError(repr(error))] * len(some)
 
-    def _try_in_process(self, new: NewWait, said: Said) -> None:
-        """Release what the store may have granted, and give the message to the pool."""
+    def _try_in_process(self, new: NewWait, *, permit: bool) -> None:
+        """Release what the store has granted, or may have, with its wait; give the message to the pool.
+
+        ``permit`` is whether it has a permit, or one that was asked for before it, which must run first.
+        """
         holder, ended = new.call.holder, self._limiter.process.ledger.ended
         self._lines.forget(new.call.claims)
-        begin = partial(self._limiter.in_loop, partial(self._begin, new.request))
-        if isinstance(said, Permit):
+        begin = partial(self._limiter.in_loop, partial(self._begin, new))
+        if permit:
             # Not before its release: the store would take the next holder for another run of the same task.
             ended(holder, then=begin)
         else:
             ended(holder)
             begin()
+
+
+def asks_for_places(c: Consumer, limiter: Limiter) -> bool:
+    """Return whether the main process of this worker should ask for places.
+
+    Threads and greenlets ask as cheaply. Without a hub no other thread may give a message to the pool. A store without
+    one round trip would answer a hundred calls one after the other, which processes make side by side. And the results
+    of tasks are told of their waits by processes.
+    """
+    has_processes, tracks = limiter.notes is not None, limiter.settings.track_waiting
+    return bool(c.hub) and has_processes and not tracks and limiter.process.store.one_round_trip
 
 
 def _new_wait(
@@ -207,10 +247,20 @@ def _new_wait(
     return NewWait(request, policy, headers.keeps, call)
 
 
+def _may_want(before: object, semaphores: Sequence[str], resources: Collection[str]) -> bool:
+    if not isinstance(before, LimitedRequestMixin):
+        return False
+    claims = before.plain_claims
+    if claims is None:  # only a process can tell
+        return not set(semaphores).isdisjoint(before.semaphores)
+    return any(claim.resource in resources for claim in claims)
+
+
 def _tell_saturated(request: LimitedRequestMixin, refusal: Refusal) -> None:
     """Call the receivers, which find in ``sender.request`` what a process would show them."""
     task, stack = request.task, request.task.request_stack
-    stack.push(Context(request.request_dict, args=request.args, kwargs=request.kwargs))
+    call = {"args": request.args, "kwargs": request.kwargs, "called_directly": False}
+    stack.push(Context(request.request_dict, **call))
     try:
         tell_saturated(task, request.id, refusal)
     finally:

@@ -401,7 +401,7 @@ class LimitedRequestMixin(EventsMixin):
         self._announce(self._refusal(refused))
         if self._already_revoked or self._already_cancelled:
             if self._already_revoked:
-                self.wait_ended(WaitEnd.REVOKED)
+                self.wait_ended(self._revoked_or_expired())
                 if refused.ticket and refused.claims:  # or it could be granted a permit
                     self.grant = refused.ticket, refused.claims
             self._ended(reported=True)  # the task was ended while the refusal was on its way
@@ -450,10 +450,13 @@ class LimitedRequestMixin(EventsMixin):
         if ended:
             self.end_grant()
         if ended and not known and self._waits:
-            expires = self.expires
-            expired = expires is not None and datetime.now(expires.tzinfo) > expires
-            self.wait_ended(WaitEnd.EXPIRED if expired else WaitEnd.REVOKED)
+            self.wait_ended(self._revoked_or_expired())
         return ended
+
+    def _revoked_or_expired(self) -> WaitEnd:
+        expires = self.expires
+        expired = expires is not None and datetime.now(expires.tzinfo) > expires
+        return WaitEnd.EXPIRED if expired else WaitEnd.REVOKED
 
     def wait_ended(self, how: WaitEnd) -> None:
         """Announce that the wait ended without a run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -10,20 +11,26 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.app.task import Context
 from celery.worker import state
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import task_saturated
-from celery_semaphore.core.permit import Claim, OtherClaims, Permit
+from celery_semaphore.core import wait_policy
+from celery_semaphore.core.permit import Claim, OtherClaims, Permit, Reason, Refusal
 from celery_semaphore.core.store import CALLED
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
-from celery_semaphore.task.call_options import KEY
+from celery_semaphore.task.call_options import KEY, WEIGHT
 from celery_semaphore.worker.limiter import Limiter, limiter_of
 from celery_semaphore.worker.main_process import line_asker
 from celery_semaphore.worker.main_process.known_lines import LONGEST_S, MOST, KnownLines
 from celery_semaphore.worker.main_process.line_asker import LineAsker
+from celery_semaphore.worker.messages.header_names import FANOUT, PARKS, SESSION
 from celery_semaphore.worker.permits.note import NotePipe
+from celery_semaphore.worker.pool_process.destination import Destination
+from celery_semaphore.worker.pool_process.gate import acquire_permit
+from celery_semaphore.worker.pool_process.refused_attempt import Refused, RefusedAttempt
 from tests.support.process import wait_until
 from tests.worker.requests import ONE, limited, message_of
 
@@ -81,6 +88,7 @@ def received(task: Any, name: str = "x", args: tuple[Any, ...] = (), **changes: 
     message.headers["id"] = message.properties["correlation_id"] = name
     message.headers |= changes.pop("headers", {})
     message.delivery_info |= changes.pop("delivery_info", {})
+    message.properties |= changes.pop("properties", {})
     vars(message).update(changes)
     message.payload = (args, {}, {})
     message.body = json.dumps(message.payload).encode()
@@ -163,16 +171,143 @@ def test_a_key_is_made_as_in_a_process(app: Celery, pool: Pool, headers: dict[st
     assert pool.store.snapshot(claim.resource).waiting == 1
 
 
-def test_those_that_wait_for_a_process_join_before_it(app: Celery, pool: Pool) -> None:
-    """They came earlier."""
+def test_no_message_overtakes_one_that_waits_for_a_process(app: Celery, pool: Pool) -> None:
+    """A later one goes to the pool, too, unless what waits there wants another permit."""
+    hold(pool.limiter)
+    task, other = limited(app, body, key="{tenant}"), Claim("one", "x", 1)
+    pool.limiter.worker.lines.refused("one", [other], 1.0)
+    hold(pool.limiter, other)
+    plain, of_a, of_x = object(), received(task, "a", args=("a",)), received(task, "x", args=("x",))
+    pool.waiting.extend((None, (request,)) for request in (plain, of_a))
+    pool.receive(received(task, "second", args=("x",)))
+    pool.turn(lambda: len(pool.published) == 1, "it was refused")
+    pool.waiting.append((None, (of_x,)))
+    third = received(task, "third", args=("x",))
+    pool.receive(third)
+    assert pool.given == [third]
+
+
+def test_what_only_a_process_can_tell_is_not_overtaken(app: Celery, pool: Pool) -> None:
     hold(pool.limiter)
     task = limited(app)
-    plain, first = SimpleNamespace(id="plain"), received(task, "first")
-    pool.waiting.extend((None, (request,)) for request in (plain, first))
-    pool.receive(received(task, "second"))
-    pool.turn(lambda: len(pool.published) == 2, "both were refused")
-    assert [name for name, _ in pool.published] == ["first", "second"]
-    assert [entry[1][0] for entry in pool.waiting] == [plain]
+    redelivered = received(task, "a", delivery_info={"redelivered": True})
+    pool.waiting.append((None, (redelivered,)))
+    request = received(task, "b")
+    pool.receive(request)
+    assert pool.given == [request]
+
+
+def test_a_long_line_before_the_processes_is_not_searched(app: Celery, pool: Pool) -> None:
+    hold(pool.limiter)
+    pool.waiting.extend([(None, (object(),))] * line_asker.MOST_BEFORE)
+    task = limited(app)
+    first, second = received(task, "a"), received(task, "b")
+    pool.receive(first)
+    pool.waiting.append((None, (object(),)))
+    pool.receive(second)
+    assert pool.given == [second]
+
+
+def test_a_message_that_has_waited_goes_to_a_process(app: Celery, pool: Pool) -> None:
+    """It has its place by its ticket, and mostly a permit."""
+    again = received(limited(app)).again(Ticket("x:1", 0, 7))
+    again._waits = True
+    pool.receive(again)
+    assert pool.given == [again]
+
+
+@pytest.mark.parametrize("priority", ["5", [1]], ids=["text", "list"])
+def test_a_message_that_cannot_be_read_fails_in_a_process(
+    app: Celery, pool: Pool, priority: object
+) -> None:
+    """An error in the event loop would end the worker."""
+    request = received(limited(app), properties={"priority": priority})
+    pool.receive(request)
+    assert pool.given == [request]
+
+
+CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plain": ({}, {}),
+    "template": ({"key": "{tenant}"}, {}),
+    "key of the call": ({"key": "{tenant}"}, {"headers": {KEY: "given"}}),
+    "weight of the call": ({"limit": 5}, {"headers": {WEIGHT: 3}}),
+    "bounds": ({"wait_timeout": 60.0, "requeue_delay": 2.0}, {}),
+    "requeue": ({"on_saturated": "requeue"}, {}),
+    "park": ({"on_saturated": "park"}, {}),
+    "priority": ({}, {"properties": {"priority": 7}}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+@pytest.mark.parametrize("ways", [{SESSION: "me/1:2", PARKS: False}, {PARKS: True}], ids=str)
+def test_it_asks_and_waits_as_a_process_would(
+    app: Celery,
+    pool: Pool,
+    monkeypatch: pytest.MonkeyPatch,
+    call: tuple[dict[str, Any], dict[str, Any]],
+    ways: dict[str, Any],
+) -> None:
+    """The same acquire, and the same refused attempt."""
+    options, changes = call
+    monkeypatch.setattr(wait_policy, "_jitter", lambda: 0.7)
+    task = limited(app, body, **options)
+    request = received(task, args=("t",), **changes)
+    request._request_dict.update(ways)
+    asked, store = list[Any](), pool.store
+
+    def acquire(*args: Any) -> Any:
+        asked.append(args)
+        (claim,), _, wait = args[:3]
+        return Refusal(claim, Reason.SATURATED, 1, 1, Ticket("x:1", wait.priority, 7), 3, 4.5, 1.0)
+
+    monkeypatch.setattr(store, "acquire", acquire)
+    context = Context(dict(request.request_dict), args=request.args, called_directly=False)
+    task.request_stack.push(context)
+    with pytest.raises(Refused) as by_process:
+        acquire_permit(task, request.args, request.kwargs)
+    task.request_stack.pop()
+    attempts = list[Any]()
+    request.on_refused = attempts.append
+    pool.limiter.worker.lines.refused("one", [*asked[0][0]], 1.0)
+    pool.receive(request)
+    pool.turn(lambda: attempts, "it was refused")
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+    assert attempts == [by_process.value.attempt]
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_only_a_place_needs_no_process(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch, reason: Reason
+) -> None:
+    """A copy, for one, must not wait."""
+    refusal = Refusal(ONE, reason, 1, 1, Ticket("x:1", 0, 7), 3, 4.5, 1.0)
+    monkeypatch.setattr(pool.store, "acquire", lambda *_: refusal)
+    request = received(limited(app))
+    pool.receive(request)
+    pool.turn(lambda: pool.given or pool.published, "there is an answer")
+    waits = reason in (Reason.SATURATED, Reason.PAUSED, Reason.UNSATISFIABLE)
+    assert bool(pool.published) == waits
+    assert bool(pool.given) != waits
+
+
+def test_those_behind_a_permit_follow_it(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their places would come before that of the one that gives the permit back."""
+    monkeypatch.setattr(line_asker, "TOGETHER_S", 0.3)
+    task, other = limited(app, body, key="{tenant}"), Claim("one", "x", 1)
+    hold(pool.limiter, other)
+    for key in ("a", "x"):
+        pool.limiter.worker.lines.refused("one", [Claim("one", key, 1)], 1.0)
+    pool.receive(*(received(task, name, args=(name[0],)) for name in ("a1", "x1", "a2", "a3")))
+    pool.limiter.process.releaser.start()
+    pool.turn(lambda: len(pool.given) == 3, "processes have three of them")
+    assert [request.id for request in pool.given] == ["a1", "a2", "a3"]
+    assert [name for name, _ in pool.published] == ["x1"]
+    at = pool.store.snapshot("one/a")
+    assert (at.occupied, at.waiting) == (0, 0)
+    assert not any(request.waits for request in pool.given)
 
 
 def test_a_permit_goes_back_before_a_process_asks(app: Celery, pool: Pool) -> None:
@@ -223,6 +358,47 @@ def test_without_an_answer_a_process_tries(
     assert not {request.holder for request in requests} & {each.holder for each in pool.given}
 
 
+def test_a_store_that_hangs_is_asked_once(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the circuit breaker: each batch would wait for a timeout."""
+    asked = list[int]()
+
+    def call_all(calls: Any) -> Any:
+        asked.append(len(calls))
+        raise StoreUnavailable("hangs")
+
+    monkeypatch.setattr(pool.store, "call_all", call_all)
+    monkeypatch.setattr(line_asker, "TOGETHER_S", 0.3)
+    task = limited(app)
+    pool.receive(*(received(task, str(n)) for n in range(2 * CALLED)))
+    pool.turn(lambda: len(pool.given) == 2 * CALLED, "processes have them")
+    assert asked == [CALLED]
+    assert not pool.limiter.process.ledger._deliveries
+
+
+def test_what_a_lost_connection_delivered_is_not_asked_for(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_asker, "TOGETHER_S", 0.3)
+    pool.receive(received(limited(app)))
+    pool.asker.forget()
+    hold(pool.limiter)
+    pool.limiter.worker.lines.refused("one", [ONE], 1.0)
+    pool.receive(received(limited(app), "y"))
+    pool.turn(lambda: pool.published, "the next one was refused")
+    assert [name for name, _ in pool.published] == ["y"]
+    assert pool.store.snapshot("one").waiting == 1
+
+
+def test_the_thread_ends_with_the_worker(app: Celery, pool: Pool) -> None:
+    hold(pool.limiter)
+    pool.receive(received(limited(app)))
+    pool.turn(lambda: pool.published, "it was refused")
+    pool.asker.close(5)
+    assert not [each for each in threading.enumerate() if each.name == "celery-semaphore-lines"]
+
+
 def test_what_a_lost_connection_delivered_is_left_alone(app: Celery, pool: Pool) -> None:
     """The broker delivers it again, and a process would run it twice."""
     pool.receive(received(limited(app)))
@@ -258,14 +434,20 @@ def test_receivers_find_the_call_as_in_a_process(app: Celery, pool: Pool) -> Non
 
     @task_saturated.connect
     def receiver(sender: Any, task_id: str, refusal: Any, **_: Any) -> None:
-        told.append((task_id, sender.request.id, sender.request.args, refusal.limit))
+        request = sender.request
+        told.append((task_id, request.id, request.args, request.called_directly, refusal.limit))
 
     try:
         pool.receive(received(limited(app, body), args=("t",)))
         pool.turn(lambda: told, "the receiver was called")
     finally:
         task_saturated.disconnect(receiver)
-    assert told == [("x", "x", ("t",), 1)]
+    assert told == [("x", "x", ("t",), False, 1)]
+    task = limited(app, body)
+    line_asker._tell_saturated(
+        received(task), Refusal(ONE, Reason.SATURATED, 1, 1, None, 0, 1.0, 0.0)
+    )
+    assert task.request_stack.top is None
 
 
 def test_an_error_in_the_loop_costs_no_message(
@@ -330,6 +512,52 @@ def test_a_sender_that_invents_keys_fills_no_memory() -> None:
     lines = KnownLines()
     for n in range(MOST + 10):
         lines.refused("one", [Claim("one", str(n), 1)], 60.0)
+    lines.refused("one", [Claim("one", "10", 1)], 60.0)  # so it is not the oldest any more
+    lines.refused("one", [Claim("one", "new", 1)], 60.0)
     assert len(lines._until) == MOST
+    assert lines.include([Claim("one", "10", 1)])
+    assert not lines.include([Claim("one", "11", 1)])
     assert lines.include([Claim("one", str(MOST + 9), 1)])
     assert not lines.include([Claim("one", "9", 1)])
+
+
+@pytest.mark.parametrize("lacks", ["", "hub", "processes", "tracking", "one round trip"])
+def test_where_the_main_process_asks(app: Celery, lacks: str) -> None:
+    app.conf.semaphore_track_waiting = lacks == "tracking"
+    limiter: Any = limiter_of(app)
+    limiter.notes = None if lacks == "processes" else object()
+    limiter.process.store.one_round_trip = lacks != "one round trip"
+    c: Any = SimpleNamespace(hub=None if lacks == "hub" else object())
+    assert line_asker.asks_for_places(c, limiter) == (not lacks)
+    limiter.notes = None
+
+
+@pytest.mark.parametrize(
+    ("why", "known"),
+    [(Reason.SATURATED, True), (Reason.PAUSED, True), (Reason.UNSATISFIABLE, False)],
+)
+def test_a_refusal_says_that_there_is_a_line(
+    app: Celery, monkeypatch: pytest.MonkeyPatch, *, why: Reason, known: bool
+) -> None:
+    """Past a task that is too heavy for its limit others may run."""
+    noted = list[Any]()
+    worker = limiter_of(app).worker
+    monkeypatch.setattr(worker.lines, "refused", lambda *args: noted.append(args))
+    monkeypatch.setattr(limiter_of(app).mover, "put_back", lambda *_: None)
+    attempt = RefusedAttempt(
+        reason="it waits",
+        why=why,
+        semaphore="one",
+        destination=Destination.PUBLISHED,
+        delay=0.5,
+        claims=(ONE,),
+    )
+    received(limited(app)).on_refused(attempt)
+    assert noted == ([("one", (ONE,), 0.5)] if known else [])
+
+
+def test_a_task_that_came_through_a_fanout_fails_in_a_process(app: Celery, pool: Pool) -> None:
+    request = received(limited(app))
+    request._request_dict[FANOUT] = "an exchange"
+    pool.receive(request)
+    assert pool.given == [request]
