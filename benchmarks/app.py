@@ -172,6 +172,24 @@ def park(self: Any, n: int, seconds: float) -> None:
     _work(n, seconds, self.permit.token / 1_000_000)  # the instant it was granted
 
 
+def _all() -> str:
+    """Make one key of all calls: a function, so that a process tries each message."""
+    return "all"
+
+
+TRIED = WORK | {"semaphore": "tried", "key": _all}
+
+
+@app.task(name="tried", on_saturated="requeue", **TRIED)
+def tried(self: Any, n: int, seconds: float) -> None:
+    """Never run: see ``refused``."""
+
+
+@app.task(name="tried_park", on_saturated="park", **TRIED)
+def tried_park(self: Any, n: int, seconds: float) -> None:
+    """Never run: see ``refused``."""
+
+
 @app.task(name="hold", **WORK)
 def hold(_: Any) -> None:
     """Hold a permit until the benchmark lets go."""

@@ -194,14 +194,14 @@ class LineAsker:
             process.ledger.asked(new.call.holder, new.call.claims)
         try:
             answers = process.measured.call_all([new.call for new in some])
-            process.breaker.succeeded()
-            return answers
         except StoreUnavailable as error:
             process.breaker.failed(error)
             return [error] * len(some)
         except Exception as error:
             logger.exception("the store could not be asked for the places of waiting tasks")
             return [SemaphoreError(repr(error))] * len(some)
+        process.breaker.succeeded()
+        return answers
 
     def _try_in_process(self, new: NewWait, *, permit: bool) -> None:
         """Release what the store has granted, or may have, with its wait; give the message to the pool.
