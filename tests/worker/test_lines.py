@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
-from celery import Celery
 
 from celery_semaphore.core.permit import Claim
 from tests.conftest import StartServer
@@ -76,24 +74,6 @@ def test_a_line_that_ends_again_and_again(kind: str, request: pytest.FixtureRequ
         wait_until(partial(_has_ended, site, ended), 30, "a line has nearly ended")
     all_ran_once(site, results, "api", 5)
     site.wait_all_back(API, 5)
-
-
-def test_a_transport_without_an_event_loop(site: Site, tmp_path: Path) -> None:
-    """There a message can be given to the pool by one thread only, which waits for messages."""
-    folders = {f"data_folder_{way}": str(tmp_path) for way in ("in", "out")}
-    options = {**folders, "control_folder": str(tmp_path / "control")}
-    site.broker = "filesystem://"
-    site.client = Celery("client", broker=site.broker, backend=site.backend)
-    site.client.conf.broker_transport_options = options
-    conf = {"semaphore_on_saturated": "wait", "broker_transport_options": options}
-    worker = site.start(concurrency=6, conf=conf)
-    results = [site.send("call", None, "api") for _ in range(5)]
-    wait_until(lambda: site.inside("api") == 5, 20, "the permits are taken")
-    results += [site.send("call", 0.02, "api") for _ in range(20)]
-    wait_until(lambda: site.waiting("api") == 20, 20, "all wait")
-    assert refused_by(worker, "MainProcess") == 0
-    site.let_go("api")
-    all_ran_once(site, results, "api", 5)
 
 
 def test_a_message_that_cannot_be_read(site: Site) -> None:

@@ -11,7 +11,8 @@ How it fails:
 * No answer, which may have been a permit: the ledger releases it, and a process asks as another holder.
 * The worker dies before an answer is handled: the message is not acknowledged, and the broker delivers it again.
 * The connection to the broker is lost meanwhile: the broker delivers the message again, so it is left alone.
-* An earlier message waits for a process, and would be overtaken: then this one waits behind it.
+* Earlier messages wait for a process, and would be overtaken: they are put in line before this one. If a process must
+  try one of them, this one waits for a process, too. For those that processes try just then the thread waits a moment.
 * A message cannot be read, or the policy of its task: a process fails the task, as no error may leave the loop.
 """
 
@@ -20,9 +21,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from weakref import ReferenceType, ref
 
 from celery.app.task import Context
 from celery.worker import state
@@ -35,7 +37,7 @@ from ...core.wait_policy import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.celery_types import Consumer
 from ...task.signals import task_saturated
-from ..keeping.pool_line import requests_in_line
+from ..keeping.pool_line import leaves, requests_in_line
 from ..limiter import Limiter
 from ..messages.headers import Headers
 from ..pool_process.refusal import refusal_of, tell_saturated
@@ -46,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 60.0  # between two checks; each message sets the event
 TOGETHER_S = 0.005  # after the first message: those that come meanwhile are asked for with it
+TRIED_S = 0.1  # the longest that a batch waits for messages which processes try
 MOST_BEFORE = 100  # requests that wait for a process: with more this one does, too, instead of looking at each
 WAITS = (Reason.SATURATED, Reason.PAUSED, Reason.UNSATISFIABLE)
 
@@ -60,6 +63,7 @@ class NewWait:
     policy: WaitPolicy
     keeps: bool  # whether the worker keeps the message if its task must wait
     call: Acquire
+    behind: list[LimitedRequestMixin] = field(default_factory=list)  # that processes try
 
 
 class LineAsker:
@@ -72,6 +76,7 @@ class LineAsker:
         self._give_to_pool = c.on_task_request
         c.on_task_request = self.received  # before Celery makes its strategies, which take it
         self._new_waits = deque[NewWait]()
+        self._tried = deque[ReferenceType[LimitedRequestMixin]](maxlen=MOST_BEFORE)
         self._event = SignalSafeEvent()
         self._closing = False
         self._thread = BackgroundThread(
@@ -83,12 +88,20 @@ class LineAsker:
     def received(self, request: object) -> None:
         """Put the message in line, or give it to the pool."""
         new = self._wait_of(request)
-        if new is None:
-            self._give_to_pool(request)
+        before = None if new is None else self._before(new)
+        if new is None or before is None:
+            self._try(request)
             return
-        self._new_waits.append(new)
+        for earlier in before:
+            leaves(self._c, earlier.request)
+        self._new_waits.extend([*before, new])
         self._thread.start()
         self._event.set()
+
+    def _try(self, request: object) -> None:
+        if isinstance(request, LimitedRequestMixin) and not request.waits:
+            self._tried.append(ref(request))
+        self._give_to_pool(request)
 
     def forget(self) -> None:
         """Forget the messages that were not asked for: the broker delivers them again."""
@@ -102,23 +115,38 @@ class LineAsker:
 
     def _wait_of(self, request: object) -> NewWait | None:
         """Return how this message joins a line; None for one that a process must try."""
-        if not (self._lines and isinstance(request, LimitedRequestMixin)) or request.waits:
+        if not (self._lines and isinstance(request, LimitedRequestMixin)):
+            return None
+        if request.waits or request.needs_process:
             return None
         try:
             claims = request.plain_claims
-            if claims and self._lines.include(claims) and not self._overtakes(request, claims):
+            if claims and self._lines.include(claims):
                 return _new_wait(request, claims, self._limiter)
         except Exception:
             logger.debug("a process tries task %s", request.id, exc_info=True)
         return None
 
-    def _overtakes(self, request: LimitedRequestMixin, claims: Sequence[Claim]) -> bool:
-        """Return whether a message that may want the same permits waits for a process."""
-        before = requests_in_line(self._c)
-        resources = {claim.resource for claim in claims}
-        return len(before) > MOST_BEFORE or any(
-            _may_want(each, request.semaphores, resources) for each in before
+    def _before(self, new: NewWait) -> list[NewWait] | None:
+        """Return those of its line that wait for a process; None if this one must stay behind them."""
+        line = requests_in_line(self._c)
+        if len(line) > MOST_BEFORE:
+            return None
+        found = list[NewWait]()
+        for earlier in line:
+            if _may_want_the_same(earlier, new):
+                before = self._wait_of(earlier)
+                if before is None:
+                    return None
+                found.append(before)
+        taken = {each.request.holder for each in found}
+        tried = [request for each in self._tried if (request := each()) is not None]
+        new.behind.extend(
+            request
+            for request in tried
+            if request.holder not in taken and _may_want_the_same(request, new)
         )
+        return found
 
     def _refused_all(self, both: Sequence[tuple[NewWait, Refusal]]) -> None:
         for new, refusal in both:
@@ -154,8 +182,9 @@ class LineAsker:
         if not request.may_be_moved():
             return
         fresh = request.again(None)
+        fresh.needs_process = True  # else it could be asked for again and again
         state.task_reserved(fresh)
-        self._give_to_pool(fresh)
+        self._try(fresh)
 
     # -- the thread
 
@@ -163,6 +192,7 @@ class LineAsker:
         self._event.wait(IDLE_WAIT_S)
         time.sleep(TOGETHER_S)
         while some := self._next():
+            self._let_processes_tell([request for new in some for request in new.behind])
             refused, free = list[tuple[NewWait, Refusal]](), set[str]()
             for new, said in zip(some, self._answers(some), strict=True):
                 resources = {claim.resource for claim in new.call.claims}
@@ -183,6 +213,20 @@ class LineAsker:
             except IndexError:  # the loop may have cleared it
                 break
         return some
+
+    def _let_processes_tell(self, tried: list[LimitedRequestMixin]) -> None:
+        """Wait until each of these has its permit or its place, so that none is overtaken."""
+        until, ledger = time.monotonic() + TRIED_S, self._limiter.process.ledger
+        while time.monotonic() < until:
+            self._limiter.drain()  # a permit may be noted, and the loop need not read it soon
+            tried = [
+                each
+                for each in tried
+                if each in state.reserved_requests and not ledger.holds(each.holder)
+            ]
+            if not tried:
+                break
+            time.sleep(TOGETHER_S)
 
     def _answers(self, some: Sequence[NewWait]) -> Sequence[Said]:
         process = self._limiter.process
@@ -247,13 +291,17 @@ def _new_wait(
     return NewWait(request, policy, headers.keeps, call)
 
 
-def _may_want(before: object, semaphores: Sequence[str], resources: Collection[str]) -> bool:
-    if not isinstance(before, LimitedRequestMixin):
+def _may_want_the_same(earlier: object, new: NewWait) -> bool:
+    if not isinstance(earlier, LimitedRequestMixin):
         return False
-    claims = before.plain_claims
+    try:
+        claims = earlier.plain_claims
+    except Exception:  # noqa: BLE001 - of a message that cannot be read, which fails in a process
+        claims = None
     if claims is None:  # only a process can tell
-        return not set(semaphores).isdisjoint(before.semaphores)
-    return any(claim.resource in resources for claim in claims)
+        return not set(new.request.semaphores).isdisjoint(earlier.semaphores)
+    wanted = {claim.resource for claim in new.call.claims}
+    return any(claim.resource in wanted for claim in claims)
 
 
 def _tell_saturated(request: LimitedRequestMixin, refusal: Refusal) -> None:

@@ -113,6 +113,7 @@ class LimitedRequestMixin(EventsMixin):
         self._reply = Once()
         self._since = self.made_at = time.monotonic()  # when the broker delivered the message
         self.granted = False  # whether the message was kept until it was granted
+        self.needs_process = False  # to ask for its permit: see ``LineAsker``
         self._drop_foreign_ticket()
         # Unique for each delivery: two runs of one task id can overlap, and are two holders.
         self.holder = f"{self.id}:{os.urandom(8).hex()}"

@@ -51,6 +51,7 @@ def test_the_last_step_waits_for_releases(app: Celery, monkeypatch: pytest.Monke
         add_task_queue=None,
         _limit_task=None,
         cancel_task_queue=None,
+        hub=None,
     )
     SemaphoreConsumerStep(consumer).shutdown(consumer)
     assert process.store.snapshot("one").occupied == 0

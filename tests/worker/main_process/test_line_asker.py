@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import task_saturated
 from celery_semaphore.core import wait_policy
+from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.permit import Claim, OtherClaims, Permit, Reason, Refusal
 from celery_semaphore.core.store import CALLED
 from celery_semaphore.core.ticket import Ticket
@@ -171,20 +173,62 @@ def test_a_key_is_made_as_in_a_process(app: Celery, pool: Pool, headers: dict[st
     assert pool.store.snapshot(claim.resource).waiting == 1
 
 
-def test_no_message_overtakes_one_that_waits_for_a_process(app: Celery, pool: Pool) -> None:
-    """A later one goes to the pool, too, unless what waits there wants another permit."""
-    hold(pool.limiter)
-    task, other = limited(app, body, key="{tenant}"), Claim("one", "x", 1)
-    pool.limiter.worker.lines.refused("one", [other], 1.0)
-    hold(pool.limiter, other)
-    plain, of_a, of_x = object(), received(task, "a", args=("a",)), received(task, "x", args=("x",))
-    pool.waiting.extend((None, (request,)) for request in (plain, of_a))
+def test_those_that_wait_for_a_process_join_before_it(app: Celery, pool: Pool) -> None:
+    """They came earlier. What wants another permit, or none, stays where it is."""
+    claim = Claim("one", "x", 1)
+    hold(pool.limiter, claim)
+    pool.limiter.worker.lines.refused("one", [claim], 1.0)
+    task = limited(app, body, key="{tenant}")
+    others = [object(), received(task, "other", args=("a",))]
+    first = received(task, "first", args=("x",))
+    pool.waiting.extend((None, (request,)) for request in (others[0], first, others[1]))
     pool.receive(received(task, "second", args=("x",)))
-    pool.turn(lambda: len(pool.published) == 1, "it was refused")
-    pool.waiting.append((None, (of_x,)))
-    third = received(task, "third", args=("x",))
-    pool.receive(third)
-    assert pool.given == [third]
+    pool.turn(lambda: len(pool.published) == 2, "both were refused")
+    assert [name for name, _ in pool.published] == ["first", "second"]
+    assert [entry[1][0] for entry in pool.waiting] == others
+
+
+@pytest.mark.parametrize("ends", ["refused", "with its permit", "never"])
+def test_what_a_process_tries_comes_first(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """The thread waits for it; but not for ever, and not while its body runs."""
+    monkeypatch.setattr(line_asker, "TRIED_S", 0.3 if ends == "never" else 60.0)
+    hold(pool.limiter)
+    task = limited(app)
+    pool.limiter.worker.lines.forget([ONE])
+    tried, ledger = received(task, "a"), pool.limiter.process.ledger
+    pool.receive(tried)
+    assert pool.given == [tried]
+    pool.limiter.worker.lines.refused("one", [ONE], 1.0)
+    began = time.monotonic()
+    pool.receive(received(task, "b"))
+    wait_until(lambda: not pool.asker._new_waits, 10, "the thread has it")
+    assert not pool.store.snapshot("one").waiting
+    if ends == "refused":
+        state.task_ready(tried)
+    elif ends == "with its permit":
+        permit = Permit(tried.holder, 1, (ONE,), 0.0, 0.0, 1)
+        ledger.asked(tried.holder, [ONE])
+        ledger.held(PermitAcquiredEvent(permit, "limited", 0.0, 0.0), began)
+    pool.turn(lambda: pool.published, "the later one was refused")
+    if ends == "never":
+        assert time.monotonic() - began >= line_asker.TRIED_S
+
+
+def test_what_was_given_to_a_process_is_not_taken_back(app: Celery, pool: Pool) -> None:
+    """After a permit that it gave back it could be asked for again and again; later ones stay behind it."""
+    task = limited(app)
+    pool.receive(received(task, "a"))
+    pool.limiter.process.releaser.start()
+    pool.turn(lambda: pool.given, "a process has it")
+    hold(pool.limiter)
+    pool.limiter.worker.lines.refused("one", [ONE], 1.0)
+    pool.waiting.append((None, (pool.given.pop(),)))
+    later = received(task, "b")
+    pool.receive(later)
+    assert pool.given == [later]
+    assert len(pool.waiting) == 1
 
 
 def test_what_only_a_process_can_tell_is_not_overtaken(app: Celery, pool: Pool) -> None:
