@@ -50,8 +50,8 @@ MUTANTS = (
         "those that wait for a process are of no interest",
         "later messages overtake them",
         "line_asker",
-        "            if _may_want_the_same(earlier, new):\n",
-        "            if False:\n",
+        "        earlier = [request for request in line if _may_want_the_same(request, new)]\n",
+        "        earlier: list[LimitedRequestMixin] = []\n",
     ),
     lines(
         "those that wait for a process join, and a process gets them, too",
@@ -61,13 +61,6 @@ MUTANTS = (
         "            pass\n",
     ),
     lines(
-        "one that a process must try is passed over",
-        "later messages overtake it",
-        "line_asker",
-        "                if before is None:\n                    return None\n",
-        "                if before is None:\n                    continue\n",
-    ),
-    lines(
         "those that processes try are of no interest",
         "the next message may get its place before them",
         "line_asker",
@@ -75,11 +68,39 @@ MUTANTS = (
         "",
     ),
     lines(
+        "what was taken along is still tried by a process",
+        "the batch waits for a member of its own",
+        "line_asker",
+        "        tried = [each for each in self._still_tried() if each not in earlier]\n",
+        "        tried = self._still_tried()\n",
+    ),
+    lines(
+        "a permit that was given back says nothing about the next batch",
+        "its messages get places before those that had come earlier",
+        "line_asker",
+        "        while some := self._next():\n            self._let",
+        "        while some := self._next():\n            free.clear()\n            self._let",
+    ),
+    lines(
+        "what follows one that follows a permit has its place",
+        "it is before the one that it follows",
+        "line_asker",
+        "                if isinstance(said, Permit) or free & resources:\n",
+        "                if isinstance(said, Permit):\n",
+    ),
+    lines(
+        "a granted message can be overtaken",
+        "as long as one waits for a process, all new ones are tried by processes",
+        "line_asker",
+        "    if not isinstance(earlier, LimitedRequestMixin) or earlier.waits:  # that one has its place\n",
+        "    if not isinstance(earlier, LimitedRequestMixin):\n",
+    ),
+    lines(
         "a task whose body runs has not told",
         "each batch behind it waits in vain",
         "line_asker",
-        "                if each in state.reserved_requests and not ledger.holds(each.holder)\n",
-        "                if each in state.reserved_requests\n",
+        "        return request in state.reserved_requests and not holds(request.holder)\n",
+        "        return request in state.reserved_requests\n",
     ),
     lines(
         "one that gave its permit back joins again",
@@ -106,8 +127,14 @@ MUTANTS = (
         "no message makes an error",
         "one with a wrong header ends the worker",
         "line_asker",
-        "        except Exception:\n            logger.debug(",
-        "        except SemaphoreError:\n            logger.debug(",
+        (
+            "            return _new_wait(request, claims, self._limiter)\n"
+            "        except Exception:\n"
+        ),
+        (
+            "            return _new_wait(request, claims, self._limiter)\n"
+            "        except SemaphoreError:\n"
+        ),
     ),
     lines(
         "a store that hangs is asked by each batch",
@@ -134,8 +161,8 @@ MUTANTS = (
         "a kept message may join a line",
         "it has its place, or a permit",
         "line_asker",
-        "        if request.waits or request.needs_process:\n",
-        "        if request.needs_process:\n",
+        "        if not self._lines or request.waits or request.by_granted_queue or request.needs_process:\n",
+        "        if not self._lines or request.by_granted_queue or request.needs_process:\n",
     ),
     lines(
         "every refusal is a place",

@@ -30,7 +30,7 @@ def goes_first(c: Consumer, hand_over: Callable[[], object]) -> None:
     waiting = requests_for_pool(c)
     before = len(waiting)
     hand_over()
-    if len(waiting) == before:
+    if len(waiting) <= before:
         return
     entry, at = waiting.pop(), before
     while at and _lets_pass(c, _request(waiting[at - 1])):

@@ -95,7 +95,6 @@ class LineAsker:
         for earlier in before:
             leaves(self._c, earlier.request)
         self._new_waits.extend([*before, new])
-        self._thread.start()
         self._event.set()
 
     def _try(self, request: object) -> None:
@@ -115,38 +114,46 @@ class LineAsker:
 
     def _wait_of(self, request: object) -> NewWait | None:
         """Return how this message joins a line; None for one that a process must try."""
-        if not (self._lines and isinstance(request, LimitedRequestMixin)):
-            return None
-        if request.waits or request.needs_process:
+        if not (isinstance(request, LimitedRequestMixin) and (claims := self._joining(request))):
             return None
         try:
-            claims = request.plain_claims
-            if claims and self._lines.include(claims):
-                return _new_wait(request, claims, self._limiter)
+            self._thread.start()
+            return _new_wait(request, claims, self._limiter)
         except Exception:
             logger.debug("a process tries task %s", request.id, exc_info=True)
-        return None
+            return None
+
+    def _joining(self, request: LimitedRequestMixin) -> tuple[Claim, ...] | None:
+        """Return the claims of a message that joins a known line, if it can be read."""
+        if not self._lines or request.waits or request.by_granted_queue or request.needs_process:
+            return None
+        claims = _claims(request)
+        return claims if claims and self._lines.include(claims) else None
 
     def _before(self, new: NewWait) -> list[NewWait] | None:
         """Return those of its line that wait for a process; None if this one must stay behind them."""
         line = requests_in_line(self._c)
         if len(line) > MOST_BEFORE:
             return None
-        found = list[NewWait]()
-        for earlier in line:
-            if _may_want_the_same(earlier, new):
-                before = self._wait_of(earlier)
-                if before is None:
-                    return None
-                found.append(before)
-        taken = {each.request.holder for each in found}
-        tried = [request for each in self._tried if (request := each()) is not None]
-        new.behind.extend(
-            request
-            for request in tried
-            if request.holder not in taken and _may_want_the_same(request, new)
-        )
+        earlier = [request for request in line if _may_want_the_same(request, new)]
+        if not all(map(self._joining, earlier)):  # before the work for each of them
+            return None
+        found = [before for request in earlier if (before := self._wait_of(request))]
+        if len(found) < len(earlier):
+            return None
+        tried = [each for each in self._still_tried() if each not in earlier]
+        self._tried = deque(map(ref, tried), maxlen=MOST_BEFORE)
+        new.behind.extend(each for each in tried if _may_want_the_same(each, new))
         return found
+
+    def _still_tried(self) -> list[LimitedRequestMixin]:
+        found = [request for each in self._tried if (request := each()) is not None]
+        return [request for request in found if self._is_tried(request)]
+
+    def _is_tried(self, request: LimitedRequestMixin) -> bool:
+        """Return whether a process has it, or will, and has not told of its permit or its place."""
+        holds = self._limiter.process.ledger.holds
+        return request in state.reserved_requests and not holds(request.holder)
 
     def _refused_all(self, both: Sequence[tuple[NewWait, Refusal]]) -> None:
         for new, refusal in both:
@@ -160,6 +167,7 @@ class LineAsker:
                 "task %s can neither wait nor run, the broker delivers it", new.request.id
             )
             self._limiter.process.ledger.ended(new.call.holder)
+            state.task_ready(new.request)
             new.request.deliver_elsewhere()
 
     def _refused(self, new: NewWait, refusal: Refusal) -> None:
@@ -184,19 +192,24 @@ class LineAsker:
         fresh = request.again(None)
         fresh.needs_process = True  # else it could be asked for again and again
         state.task_reserved(fresh)
-        self._try(fresh)
+        try:
+            self._try(fresh)
+        except Exception:
+            state.task_ready(fresh)
+            raise
 
     # -- the thread
 
     def _ask_for_all(self) -> None:
         self._event.wait(IDLE_WAIT_S)
         time.sleep(TOGETHER_S)
+        free = set[str]()  # resources with permits that messages before gave back
         while some := self._next():
             self._let_processes_tell([request for new in some for request in new.behind])
-            refused, free = list[tuple[NewWait, Refusal]](), set[str]()
+            refused = list[tuple[NewWait, Refusal]]()
             for new, said in zip(some, self._answers(some), strict=True):
                 resources = {claim.resource for claim in new.call.claims}
-                if isinstance(said, Permit):
+                if isinstance(said, Permit) or free & resources:
                     free |= resources
                 if isinstance(said, Refusal) and said.reason in WAITS and not free & resources:
                     refused.append((new, said))
@@ -216,14 +229,10 @@ class LineAsker:
 
     def _let_processes_tell(self, tried: list[LimitedRequestMixin]) -> None:
         """Wait until each of these has its permit or its place, so that none is overtaken."""
-        until, ledger = time.monotonic() + TRIED_S, self._limiter.process.ledger
+        until = time.monotonic() + TRIED_S
         while time.monotonic() < until:
             self._limiter.drain()  # a permit may be noted, and the loop need not read it soon
-            tried = [
-                each
-                for each in tried
-                if each in state.reserved_requests and not ledger.holds(each.holder)
-            ]
+            tried = [each for each in dict.fromkeys(tried) if self._is_tried(each)]
             if not tried:
                 break
             time.sleep(TOGETHER_S)
@@ -291,13 +300,19 @@ def _new_wait(
     return NewWait(request, policy, headers.keeps, call)
 
 
-def _may_want_the_same(earlier: object, new: NewWait) -> bool:
-    if not isinstance(earlier, LimitedRequestMixin):
-        return False
+def _claims(request: LimitedRequestMixin) -> tuple[Claim, ...] | None:
+    """Return the claims of a message that the main process can make; None also for one that cannot be read."""
     try:
-        claims = earlier.plain_claims
-    except Exception:  # noqa: BLE001 - of a message that cannot be read, which fails in a process
-        claims = None
+        return request.plain_claims
+    except Exception:
+        logger.debug("a process tries task %s", request.id, exc_info=True)
+        return None
+
+
+def _may_want_the_same(earlier: object, new: NewWait) -> bool:
+    if not isinstance(earlier, LimitedRequestMixin) or earlier.waits:  # that one has its place
+        return False
+    claims = _claims(earlier)
     if claims is None:  # only a process can tell
         return not set(new.request.semaphores).isdisjoint(earlier.semaphores)
     wanted = {claim.resource for claim in new.call.claims}

@@ -216,6 +216,41 @@ def test_what_a_process_tries_comes_first(
         assert time.monotonic() - began >= line_asker.TRIED_S
 
 
+def test_a_batch_waits_for_none_of_its_own(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_asker, "TRIED_S", 60.0)
+    hold(pool.limiter)
+    task = limited(app)
+    pool.limiter.worker.lines.forget([ONE])
+    pool.receive(received(task, "a"))
+    pool.waiting.append((None, (pool.given.pop(),)))
+    pool.limiter.worker.lines.refused("one", [ONE], 1.0)
+    pool.receive(received(task, "b"), received(task, "c"))
+    pool.turn(lambda: len(pool.published) == 3, "all were refused")
+    assert [name for name, _ in pool.published] == ["a", "b", "c"]
+
+
+def test_what_has_its_place_can_be_overtaken(app: Celery, pool: Pool) -> None:
+    """It has a grant, mostly: behind a busy pool there is always one."""
+    hold(pool.limiter)
+    task = limited(app)
+    granted = received(task, "granted").again(Ticket("x:1", 0, 7))
+    granted._waits = True
+    pool.waiting.append((None, (granted,)))
+    pool.receive(received(task, "new"))
+    pool.turn(lambda: pool.published, "it was refused")
+    assert len(pool.waiting) == 1
+
+
+def test_what_came_by_a_granted_queue_goes_to_a_process(app: Celery, pool: Pool) -> None:
+    """Even without a ticket, as it has been put before others by now."""
+    request = received(limited(app))
+    request.by_granted_queue = True
+    pool.receive(request)
+    assert pool.given == [request]
+
+
 def test_what_was_given_to_a_process_is_not_taken_back(app: Celery, pool: Pool) -> None:
     """After a permit that it gave back it could be asked for again and again; later ones stay behind it."""
     task = limited(app)
@@ -400,6 +435,43 @@ def test_without_an_answer_a_process_tries(
     assert sorted(released) == sorted(request.holder for request in requests)
     assert not pool.limiter.worker.lines
     assert not {request.holder for request in requests} & {each.holder for each in pool.given}
+
+
+def test_those_of_the_next_batch_follow_it_too(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_asker, "CALLED", 2)
+    monkeypatch.setattr(line_asker, "TOGETHER_S", 0.3)
+    task, ledger = limited(app), pool.limiter.process.ledger
+    requests = [received(task, name) for name in "abcd"]
+    pool.receive(*requests)
+    wait_until(lambda: not (pool.asker._new_waits or ledger._deliveries), 10, "all were answered")
+    pool.limiter.process.releaser.start()
+    pool.turn(lambda: len(pool.given) == 4, "processes have all")
+    assert [request.id for request in pool.given] == ["a", "b", "c", "d"]
+    assert not pool.published
+
+
+def test_what_follows_one_that_follows_a_permit(
+    app: Celery, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be before the one that it follows, at another resource."""
+    x, y = Claim("x", None, 1), Claim("y", None, 1)
+    ticket = Ticket("x:1", 0, 7)
+    refusal = Refusal(y, Reason.SATURATED, 1, 1, ticket, 3, 4.5, 1.0)
+    permit = Permit("a", 1, (x,), 0.0, 0.0, 1)
+    monkeypatch.setattr(line_asker, "TOGETHER_S", 0.3)
+    monkeypatch.setattr(pool.store, "call_all", lambda _: [permit, refusal, refusal])
+    task, claims = limited(app), {"a": (x,), "b": (x, y), "c": (y,)}
+    for name, each in claims.items():
+        pool.limiter.worker.lines.refused("x", each, 1.0)
+        pool.limiter.worker.lines.refused("y", each, 1.0)
+        request = received(task, name)
+        request.__dict__["plain_claims"] = each
+        pool.receive(request)
+    pool.limiter.process.releaser.start()
+    pool.turn(lambda: len(pool.given) == 3, "processes have all")
+    assert not pool.published
 
 
 def test_a_store_that_hangs_is_asked_once(
