@@ -17,13 +17,15 @@ class KnownLines:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._until: dict[str, float] = {}  # by resource, the one refused last at the end
+        self._over_at = 0.0  # when none is known any more
 
     def __bool__(self) -> bool:
-        return bool(self._until)
+        return bool(self._until) and self._now() < self._over_at
 
     def refused(self, semaphore: str, claims: Sequence[Claim], delay: float) -> None:
         """Note that a task waits at the semaphore that refused these claims, for about ``delay`` seconds."""
         until = self._now() + min(delay, LONGEST_S)
+        self._over_at = max(self._over_at, until)
         for claim in claims:
             if claim.semaphore == semaphore:
                 self._until.pop(claim.resource, None)

@@ -620,8 +620,10 @@ def test_a_line_is_known_until_the_turn_of_the_last_one() -> None:
     lines.refused("one", claims, 60.0)
     now += LONGEST_S / 2
     assert lines.include([ONE])
+    assert lines
     now += LONGEST_S / 2
     assert not lines.include([ONE])
+    assert not lines, "so a task that never waits is not looked at"
 
 
 def test_a_sender_that_invents_keys_fills_no_memory() -> None:
