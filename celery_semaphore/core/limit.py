@@ -31,7 +31,7 @@ class Limit:
     @property
     def depends_on_call(self) -> bool:
         """Whether two calls may have different claims."""
-        return self.key is not None or callable(self.limit) or callable(self.weight)
+        return self.key is not None or self.has_function
 
     @property
     def has_function(self) -> bool:

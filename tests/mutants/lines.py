@@ -71,8 +71,8 @@ MUTANTS = (
         "what was taken along is still tried by a process",
         "the batch waits for a member of its own",
         "line_asker",
-        "        tried = [each for each in self._still_tried() if each not in earlier]\n",
-        "        tried = self._still_tried()\n",
+        "        tried = [each for each in found if self._is_tried(each) and each not in taken]\n",
+        "        tried = [each for each in found if self._is_tried(each)]\n",
     ),
     lines(
         "a permit that was given back says nothing about the next batch",

@@ -40,6 +40,7 @@ from ...task.signals import task_saturated
 from ..keeping.pool_line import leaves, requests_in_line
 from ..limiter import Limiter
 from ..messages.headers import Headers
+from ..pool_process.gate import wait_of
 from ..pool_process.refusal import refusal_of, tell_saturated
 from ..pool_process.refused_attempt import Refused
 from .request import LimitedRequestMixin
@@ -94,6 +95,7 @@ class LineAsker:
             return
         for earlier in before:
             leaves(self._c, earlier.request)
+        self._wait_behind_tried(new, [earlier.request for earlier in before])
         self._new_waits.extend([*before, new])
         self._event.set()
 
@@ -127,7 +129,7 @@ class LineAsker:
         """Return the claims of a message that joins a known line, if it can be read."""
         if not self._lines or request.waits or request.by_granted_queue or request.needs_process:
             return None
-        claims = _claims(request)
+        claims = request.plain_claims
         return claims if claims and self._lines.include(claims) else None
 
     def _before(self, new: NewWait) -> list[NewWait] | None:
@@ -139,16 +141,14 @@ class LineAsker:
         if not all(map(self._joining, earlier)):  # before the work for each of them
             return None
         found = [before for request in earlier if (before := self._wait_of(request))]
-        if len(found) < len(earlier):
-            return None
-        tried = [each for each in self._still_tried() if each not in earlier]
+        return found if len(found) == len(earlier) else None
+
+    def _wait_behind_tried(self, new: NewWait, taken: Sequence[LimitedRequestMixin]) -> None:
+        """Let it wait for those of its line that processes try, which are not those that are taken along."""
+        found = [request for each in self._tried if (request := each()) is not None]
+        tried = [each for each in found if self._is_tried(each) and each not in taken]
         self._tried = deque(map(ref, tried), maxlen=MOST_BEFORE)
         new.behind.extend(each for each in tried if _may_want_the_same(each, new))
-        return found
-
-    def _still_tried(self) -> list[LimitedRequestMixin]:
-        found = [request for each in self._tried if (request := each()) is not None]
-        return [request for request in found if self._is_tried(request)]
 
     def _is_tried(self, request: LimitedRequestMixin) -> bool:
         """Return whether a process has it, or will, and has not told of its permit or its place."""
@@ -290,29 +290,17 @@ def _new_wait(
     settings = limiter.settings
     headers = Headers.taken_from(Context(request.request_dict), settings.copies_expire)
     policy = request.task.semaphore_options.policy(settings).settled(parks=headers.parks)
-    priority = headers.priority(
-        low_is_urgent=limiter.low_is_urgent, default=limiter.default_priority
-    )
-    wait = policy.wait(None, priority, headers.session, limiter.redelivered_after)
+    wait = wait_of(limiter, headers, policy)
     if wait is None:
         return None
     call = Acquire(claims, request.holder, wait, headers.message_id)
     return NewWait(request, policy, headers.keeps, call)
 
 
-def _claims(request: LimitedRequestMixin) -> tuple[Claim, ...] | None:
-    """Return the claims of a message that the main process can make; None also for one that cannot be read."""
-    try:
-        return request.plain_claims
-    except Exception:
-        logger.debug("a process tries task %s", request.id, exc_info=True)
-        return None
-
-
 def _may_want_the_same(earlier: object, new: NewWait) -> bool:
     if not isinstance(earlier, LimitedRequestMixin) or earlier.waits:  # that one has its place
         return False
-    claims = _claims(earlier)
+    claims = earlier.plain_claims
     if claims is None:  # only a process can tell
         return not set(new.request.semaphores).isdisjoint(earlier.semaphores)
     wanted = {claim.resource for claim in new.call.claims}

@@ -313,7 +313,10 @@ class LimitedRequestMixin(EventsMixin):
 
     @cached_property
     def plain_claims(self) -> tuple[Claim, ...] | None:
-        """The claims of the call, if this process can make them: without a function of the user's; else None."""
+        """The claims of the call, if this process can make them, without a function of the user's; else None.
+
+        No error may leave the event loop: a process fails the task.
+        """
         sent, options = self._request_dict, self.task.semaphore_options
         if FANOUT in sent or self.message.delivery_info.get("redelivered"):
             return None  # it fails; or the store may know more of it than that it must wait
@@ -323,8 +326,9 @@ class LimitedRequestMixin(EventsMixin):
             return options.plain_claims(
                 self.args, self.kwargs, sent.get(KEY), sent.get(WEIGHT), plain=plain
             )
-        except SemaphoreError:
-            return None  # a process fails the task
+        except Exception:
+            logger.debug("a process tries task %s", self.id, exc_info=True)
+            return None
 
     def came_from(self) -> str:
         """Return the name of the message's own queue."""
@@ -415,10 +419,8 @@ class LimitedRequestMixin(EventsMixin):
         dropped = refused.destination is Destination.DROPPED
         worker = self._limiter.worker
         worker.saturation.refused(refused.semaphore, refused.claims)
-        if refused.why in (
-            Reason.SATURATED,
-            Reason.PAUSED,
-        ):  # past one that is too heavy others may run
+        # Past one that is too heavy others may run.
+        if refused.why in (Reason.SATURATED, Reason.PAUSED):
             worker.lines.refused(refused.semaphore, refused.claims, refused.delay)
         self._move(refused)
         self.grant = None  # the store was asked for it, or the wait goes on by another message

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...core.events import PermitAcquiredEvent
 from ...core.formats import NewerFormat, check_format
-from ...core.permit import Answer, Claim, OtherClaims, Permit, Refusal
+from ...core.permit import Answer, Claim, OtherClaims, Permit, Refusal, Wait
 from ...core.wait_policy import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.call_options import refuse_misspelt
@@ -178,11 +178,7 @@ def _answered(
     """End that wait, acquire from the store, and note in the breaker whether the store answered."""
     process, holder = limiter.process, str(headers.holder)
     try:
-        priority = headers.priority(
-            low_is_urgent=limiter.low_is_urgent, default=limiter.default_priority
-        )
-        keeps = limiter.redelivered_after
-        wait = policy.wait(headers.ticket, priority, headers.session, keeps)
+        wait = wait_of(limiter, headers, policy)
         if ends is not None:  # what it hands on is found by the next question, or sweep
             process.store.release(ends.ticket, ends.claims)
         answer = process.store.acquire(claims, holder, wait, headers.message_id)
@@ -200,6 +196,14 @@ def _answered(
         raise
     process.breaker.succeeded()
     return answer
+
+
+def wait_of(limiter: Limiter, headers: Headers, policy: WaitPolicy) -> Wait | None:
+    """Return how a delivery with these headers would wait; None if it would not."""
+    priority = headers.priority(
+        low_is_urgent=limiter.low_is_urgent, default=limiter.default_priority
+    )
+    return policy.wait(headers.ticket, priority, headers.session, limiter.redelivered_after)
 
 
 def _sent_away(
