@@ -23,6 +23,7 @@ class Proxy:
         self.answers_dropped = 0
         self._changed = threading.Condition()
         self._hanging = False
+        self._hangs_at = b""
         self._held: list[bytes] = []  # requests
         self._delay = 0.0
         self._drops = 0
@@ -61,10 +62,10 @@ class Proxy:
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
-    def hang(self) -> None:
-        """Accept, but pass nothing on, in either direction."""
+    def hang(self, at: bytes = b"") -> None:
+        """Accept, but pass nothing on, in either direction; from the request on that contains these bytes, if any."""
         with self._changed:
-            self._hanging = True
+            self._hangs_at, self._hanging = at, not at
 
     def holds(self, matching: bytes) -> bool:
         """Whether a request that contains these bytes waits because it hangs."""
@@ -90,6 +91,7 @@ class Proxy:
         """Be a good network again; what was held while hanging goes on."""
         with self._changed:
             self._hanging = False
+            self._hangs_at = b""
             self._held.clear()
             self._delay = 0.0
             self._drops = 0
@@ -131,6 +133,8 @@ class Proxy:
 
     def _may_pass(self, link: "_Link", request: bytes = b"") -> bool:
         with self._changed:
+            if self._hangs_at and self._hangs_at in request:
+                self._hangs_at, self._hanging = b"", True
             if self._hanging:
                 self._held.append(request)
             self._changed.wait_for(lambda: not self._hanging or link.closed)

@@ -146,7 +146,7 @@ def test_the_worker_ends_while_it_asks(
     """What it asked for is delivered to another worker, and finds its place or a new one."""
     site, proxy = proxied
     worker, results = saturated(site, store_server)
-    proxy.hang()
+    proxy.hang(b"joins-")  # not before: a connection that is made then would not come to ask
     results += [site.send("hold", 0.01, "one", task_id=f"joins-{n}") for n in range(10)]
     wait_until(lambda: proxy.holds(b"joins-"), 20, "it asks")
     if how == "kill":
@@ -181,7 +181,7 @@ def test_the_broker_is_lost_while_the_worker_asks(
     _, results = saturated(site, store_server)
     site.store_url = store_server.database(1)
     for turn in range(1, 4):
-        store.hang()
+        store.hang(b"joins-")
         names = [f"joins-{turn}-{n}" for n in range(10)]
         results += [site.send("hold", 0.01, "one", task_id=name) for name in names]
         wait_until(partial(store.holds, b"joins-"), 20, "the worker asks")
