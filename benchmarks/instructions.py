@@ -14,7 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from celery_semaphore.core.permit import Claim, Kind, MessageId, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.process import ROOT

@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from celery_semaphore.core.permit import Claim, Grant, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.grant import Grant
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 
 from .backlog import PROCESSES, WORKERS
 from .crowded import memory

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.names import new_name
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.postgres import EmbeddedPostgresServer

@@ -15,8 +15,9 @@ from typing import Any
 
 import redis
 
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.store import TOTALLED
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis.keys import Keys

@@ -16,9 +16,12 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Any, cast
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.worker.keeping.kept_message import KeptMessage
 from celery_semaphore.worker.keeping.session import Session

@@ -18,7 +18,8 @@ from .core.event_loop import check_loop, is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in
 from .core.loop_calls import loop_calls_of
 from .core.loop_waiter import LoopWaiter
-from .core.permit import Held, Permit
+from .core.permit import Permit
+from .core.snapshot import Held
 from .core.store import Release, Store
 from .errors import ConfigurationError, SemaphoreError, SemaphoreTimeout
 from .loop_losses import LossCallback

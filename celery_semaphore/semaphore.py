@@ -13,7 +13,8 @@ from .core.blocking_waiter import BlockingWaiter
 from .core.event_loop import is_in_event_loop
 from .core.held_permits import OnLost, held_permits_in, in_a_thread
 from .core.outage import NOT_RELEASED, outage_of
-from .core.permit import Held, Permit
+from .core.permit import Permit
+from .core.snapshot import Held
 from .core.store import Store
 from .errors import SemaphoreError, StoreUnavailable
 from .semaphore_base import SemaphoreBase, extend, not_held

@@ -5,11 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from .core.claim import Claim
 from .core.held_permits import held_permits_in
 from .core.key import any_key_of
-from .core.permit import Claim, Permit, Refusal, Renewal, Snapshot
+from .core.permit import Permit, Renewal
+from .core.refusal import Refusal
 from .core.renewal import renewed
 from .core.seconds import lease_of
+from .core.snapshot import Snapshot
 from .core.store import Store
 from .errors import ConfigurationError, PermitLost, SemaphoreError, StoreUnavailable
 from .semaphore_checks import check, check_app, check_url, seconds, unknown_limit

@@ -8,9 +8,10 @@ from functools import partial
 from shlex import quote
 from typing import Any
 
+from .core.claim import HIGHEST, Claim
 from .core.key_template import GIVE_THE_KEY, is_template
 from .core.limit import is_whole, limits_of_tasks
-from .core.permit import HIGHEST, Claim, Permit
+from .core.permit import Permit
 from .errors import ConfigurationError, SemaphoreError
 from .stores.options import StoreOptions
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from .core.permit import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from .core.seconds import SHORTEST_LEASE_S
 from .core.settings_names import refuse_unread
 from .core.store import Store
+from .core.wait import LONGEST_DELAY_S, SHORTEST_DELAY_S
 from .core.wait_policy import OnSaturated
 from .errors import ConfigurationError
 from .stores import store_from_url

@@ -12,11 +12,13 @@ from math import inf
 from operator import methodcaller
 from typing import Any, cast
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.names import ProcessName
-from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Acquire, Release
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY, Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.link import Link

@@ -12,15 +12,18 @@ from typing import Any
 
 from ..errors import SemaphoreTimeout, StoreUnavailable
 from .asker import Notice, WaitingCall, asker_of
+from .claim import Claim
 from .lease import BEATS
 from .names import new_name
 from .outage import TRYING_AGAIN, outage_of
-from .permit import Answer, Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from .permit import Permit, Renewal
+from .refusal import Answer, Reason, Refusal
 from .renewal import renewed
 from .session import HeldWait
 from .signal_safe_event import SignalSafeEvent
 from .store import Acquire, Store
 from .ticket import DEFAULT_PRIORITY, Ticket
+from .wait import Kind, Wait
 from .wait_policy import too_heavy, usage
 
 RETRY_DELAY_S = 1.0  # between two attempts while the store fails

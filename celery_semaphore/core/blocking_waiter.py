@@ -11,8 +11,9 @@ from typing import cast
 from ..errors import SemaphoreError, StoreUnavailable
 from .acquisition import Acquisition, OnAnswer, Run, Step, Steps
 from .asker import asker_of
+from .claim import Claim
 from .held_permits import held_permits_in
-from .permit import Claim, Permit
+from .permit import Permit
 from .signal_safe_event import SignalSafeEvent
 from .store import Acquire, Store
 from .ticket import Ticket

@@ -12,10 +12,11 @@ from functools import partial
 from .announcer import Announcer
 from .asker import asker_of
 from .at_exit import flush_at_exit
+from .claim import Claim
 from .events import Event, PermitLostEvent, PermitRestoredEvent
 from .lease import LeaseKeeper
 from .outage import outage_of
-from .permit import Claim, Permit
+from .permit import Permit
 from .releaser import Releaser
 from .store import Store
 from .ticket import Ticket

@@ -9,8 +9,8 @@ from typing import Any, TypeGuard
 
 from ..errors import ConfigurationError, SemaphoreError
 from .call import Call, may_fit
+from .claim import HIGHEST, Claim
 from .key_template import KeyTemplate, NoneInKey
-from .permit import HIGHEST, Claim
 
 Number = int | Callable[..., int]
 

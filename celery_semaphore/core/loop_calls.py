@@ -19,9 +19,9 @@ from .acquisition import Run
 from .asker import asker_of
 from .at_exit import flush_at_exit
 from .background_thread import BackgroundThread
+from .claim import Claim
 from .held_permits import held_permits_in
 from .outage import NOT_RELEASED, outage_of
-from .permit import Claim
 from .queued_calls import QueuedCall, QueuedCalls, Resources
 from .store import Acquire, HandedOn, Release, Store
 from .ticket import Ticket

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from ..errors import StoreUnavailable
 from .acquisition import Acquisition, OnAnswer, Run, Step, Steps
+from .claim import Claim
 from .loop_calls import loop_calls_of
 from .loop_notice import LoopNotice
-from .permit import Claim, Permit
+from .permit import Permit
 from .store import Acquire, Release, Store
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from itertools import islice, takewhile
 
 from ..errors import ResourceBusy, SemaphoreError, StoreUnavailable
 from .background_thread import BackgroundThread
+from .claim import Claim
+from .message_id import MessageId
 from .outage import GIVEN_UP, outage_of
-from .permit import Claim, MessageId
 from .signal_safe_event import SignalSafeEvent
 from .store import CALLED, HandedOn, Release, Store
 from .ticket import Ticket

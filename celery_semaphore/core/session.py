@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from .permit import Kind
+from .wait import Kind
 
 if TYPE_CHECKING:
-    from .permit import Claim
+    from .claim import Claim
     from .ticket import Ticket
 
 GRANT_S = 2.0  # how long a grant lasts until it is taken up, since it was made or last prolonged

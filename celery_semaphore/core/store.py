@@ -7,23 +7,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..errors import SemaphoreError
+from .claim import Claim
+from .decision import Decision
 from .durability import Durability
-from .permit import (
-    Answer,
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    MessageId,
-    Permit,
-    Renewals,
-    Snapshot,
-    Totals,
-    Wait,
-)
+from .grant import Grant
+from .message_id import MessageId
+from .permit import Permit, Renewals
+from .refusal import Answer
 from .session import HeldWait, SessionReply, Standing
+from .snapshot import DeclaredLimit, Snapshot
 from .task_wait import TaskWait
 from .ticket import Ticket
+from .totals import Totals
+from .wait import Wait
 
 # Resources with messages that a process with a broker must take and send.
 Outgoing = frozenset[str]

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .permit import Claim, Waiter
+    from .claim import Claim
+    from .snapshot import Waiter
 
 WAITS_OF_TASK = (
     100  # waits of one task that a store returns at most; the calls of one process may have more

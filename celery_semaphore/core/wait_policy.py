@@ -6,9 +6,13 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isclose
+from typing import TYPE_CHECKING
 
-from .permit import SHORTEST_DELAY_S, UNKNOWN_HOLD_S, Kind, Refusal, Wait
-from .ticket import Ticket
+from .wait import SHORTEST_DELAY_S, UNKNOWN_HOLD_S, Kind, Wait
+
+if TYPE_CHECKING:
+    from .refusal import Refusal
+    from .ticket import Ticket
 
 DOUBLINGS = 10  # of a delay; the upper bound is reached before
 ALIKE = 1e-4  # relative: a store counts in whole microseconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from ..core.permit import HIGHEST
+from ..core.claim import HIGHEST
 from ..errors import SemaphoreError
 from ..ops import tables
 from ..ops.answers import excepted, limit_told, stays_paused, until

@@ -13,8 +13,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
+from ..core.claim import HIGHEST
 from ..core.key import is_resource_name, semaphore_of
-from ..core.permit import HIGHEST
 from ..errors import SemaphoreError, StoreUnavailable, UnknownSemaphore
 from ..ops.inspector import Inspector
 from . import pages

@@ -7,9 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
+from ..core.claim import Claim
+from ..core.decision import Decision
 from ..core.key import any_key_of, names_of, resource_name, semaphore_of
-from ..core.permit import Claim, Decision, Kind, Totals
 from ..core.store import Store
+from ..core.totals import Totals
+from ..core.wait import Kind
 from ..errors import SemaphoreError
 from ..settings import Settings
 from .control import ask_workers, revoke

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from celery.bin.base import CeleryCommand, CeleryOption
 
-from ..core.permit import HIGHEST
+from ..core.claim import HIGHEST
 from ..errors import SemaphoreError, UnknownSemaphore
 from .inspector import Inspector
 from .length import length

@@ -14,10 +14,11 @@ from typing import Any
 from celery.app.task import Context
 from kombu.serialization import loads, prepare_accept_content
 
+from ..core.grant import Grant
 from ..core.names import task_id_of
-from ..core.permit import Grant, Kind
 from ..core.store import Store
 from ..core.ticket import Ticket
+from ..core.wait import Kind
 from ..settings import Settings
 from ..worker.messages.bring_back import BringBack
 from ..worker.messages.brokers import Brokers

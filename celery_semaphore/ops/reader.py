@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 from ..core.key import any_key_of, semaphore_of
-from ..core.permit import Snapshot, Totals
+from ..core.snapshot import Snapshot
 from ..core.store import Store
+from ..core.totals import Totals
 from ..errors import SemaphoreError
 from .directory import check_text, describe
 from .views import KeyView, ResourceView, WaiterView, longest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from uuid import UUID
 
-from ..core.permit import Kind
+from ..core.wait import Kind
 from .answers import until, why_in_force, why_no_turn
 from .replies import NOT_ASKED
 from .tables import IN_TRANSIT, recovers

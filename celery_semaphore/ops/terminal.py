@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from ..core.decision import Decision
 from ..core.key import semaphore_of
-from ..core.permit import Decision
 from ..errors import ConfigurationError, SemaphoreError, StoreUnavailable
 from ..settings import is_local
 from ..stores import durations

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 
+from ..core.decision import Decision
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.permit import Decision, DeclaredLimit, Held, Kind, Snapshot, Totals, Waiter
+from ..core.snapshot import DeclaredLimit, Held, Snapshot, Waiter
 from ..core.ticket import Ticket
+from ..core.totals import Totals
+from ..core.wait import Kind
 
 
 class Where(StrEnum):

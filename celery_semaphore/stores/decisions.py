@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
+from ..core.claim import HIGHEST
+from ..core.decision import Decision, Pause
 from ..core.key import is_resource_name
-from ..core.permit import HIGHEST, Decision, Pause
 from .encoding import check_name, microseconds, seconds
 
 ENDLESS = 9_000_000_000_000_000  # the end of a pause that lasts until it is resumed; a double counts it exactly

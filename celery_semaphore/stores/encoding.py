@@ -7,11 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..core.claim import HIGHEST, Claim
 from ..core.key import names_of
+from ..core.message_id import MessageId
 from ..core.names import LONGEST_NAME, size_of
-from ..core.permit import HIGHEST, Claim, Held, Kind, MessageId, Totals, Wait
+from ..core.snapshot import Held
 from ..core.store import CONSUMED_FOR_S, TOTALLED
 from ..core.ticket import Ticket
+from ..core.totals import Totals
+from ..core.wait import Kind, Wait
 from ..errors import SemaphoreError
 
 DEFAULT_MEAN = 1_000_000  # microseconds that a permit is held, until one was released

@@ -10,7 +10,7 @@ from ..errors import SemaphoreError, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..core.permit import Answer
+    from ..core.refusal import Answer
     from ..core.store import HandedOn, Release, Store
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from celery import Task
 
 from ..core.call import Call
+from ..core.claim import Claim
 from ..core.limit import Limit
-from ..core.permit import Claim
 from ..core.seconds import positive
 from ..core.wait_policy import OnSaturated, WaitPolicy
 from ..errors import ConfigurationError, SemaphoreError

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from celery import Celery
     from celery.backends.base import Backend
 
+    from ..core.claim import Claim
     from ..core.limit import Limit
-    from ..core.permit import Claim
     from ..core.ticket import Ticket
     from ..core.wait_policy import OnSaturated, WaitPolicy
     from ..errors import SemaphoreError

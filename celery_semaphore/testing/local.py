@@ -9,7 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..core.permit import Answer, Claim, MessageId, Permit, Renewal, Renewals, Wait
+from ..core.claim import Claim
+from ..core.message_id import MessageId
+from ..core.permit import Permit, Renewal, Renewals
+from ..core.refusal import Answer
+from ..core.wait import Wait
 from ..errors import ConfigurationError
 from ..stores.memory import MemoryStore
 from ..stores.options import DEFAULTS, StoreOptions

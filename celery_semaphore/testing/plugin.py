@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ..core.key import resource_name
-from ..core.permit import Snapshot
+from ..core.snapshot import Snapshot
 from ..errors import SemaphoreError
 from ..settings import Settings
 from .local import LocalStore, current_app, local_store, unlimited

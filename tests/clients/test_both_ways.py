@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from tests.support.calling import SOON
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer

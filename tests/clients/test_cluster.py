@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from tests.support.calling import SOON
 from tests.support.cluster import ClusterServer
 from tests.support.process import wait_until

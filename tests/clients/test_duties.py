@@ -8,7 +8,9 @@ from functools import partial
 import pytest
 
 from celery_semaphore import Semaphore
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.redis import RedisStore
 from tests.support.calling import SOON
 from tests.support.process import wait_until

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.redis import RedisStore
 from tests.conftest import StartServer
 from tests.support.calling import SOON

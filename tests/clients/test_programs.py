@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from tests.conftest import StartServer
 from tests.support.calling import SOON
 from tests.support.process import wait_until

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Reason, Refusal, Renewal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Answer, Reason, Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.suite import LEASE
 
 if TYPE_CHECKING:

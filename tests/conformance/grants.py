@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery_semaphore.core.permit import Claim, Grant
+    from celery_semaphore.core.claim import Claim
+    from celery_semaphore.core.grant import Grant
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
 

@@ -11,7 +11,8 @@ from celery_semaphore import SemaphoreTimeout
 from celery_semaphore.core import acquisition
 from celery_semaphore.core.acquisition import Acquisition, Pause, Run
 from celery_semaphore.core.asker import asker_of
-from celery_semaphore.core.permit import Claim, Permit, Renewal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.core.store import Acquire
 from celery_semaphore.errors import ResourceBusy, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore

@@ -12,9 +12,10 @@ import pytest
 from celery_semaphore import Semaphore
 from celery_semaphore.core import asker, forecast
 from celery_semaphore.core.asker import Asker, WaitingCall, asker_of
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.session import HeldWait, SessionReply
 from celery_semaphore.core.signal_safe_event import SignalSafeEvent
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, held_by, in_child, refusal_of, thread, waiting

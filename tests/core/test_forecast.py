@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.forecast import FASTEST_S, SLOWEST_S, Forecast
-from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.session import EXPECTED, HeldWait
 from celery_semaphore.core.ticket import Ticket
 

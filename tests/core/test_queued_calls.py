@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.acquisition import Run
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.queued_calls import RELEASED, QueuedCall, QueuedCalls
 from celery_semaphore.core.store import CALLED, Acquire, Release
 from tests.support.calling import SOON

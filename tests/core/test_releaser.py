@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core import releaser as module
-from celery_semaphore.core.permit import Claim, MessageId
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
 from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket

@@ -11,10 +11,12 @@ import pytest
 from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core import forecast, sweep
 from celery_semaphore.core.asker import Asker, asker_of
-from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.core.sweep import sweep_pause
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Wait
 from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore

@@ -12,8 +12,9 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore, async_semaphore
 from celery_semaphore.core import lease
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON, collected_by_hand, known, occupied, waiting

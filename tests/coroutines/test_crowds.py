@@ -17,9 +17,10 @@ import anyio
 import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore, SemaphoreTimeout
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import loop_calls_of
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import Store
 from tests.conftest import StartServer
 from tests.support.calling import SOON

@@ -12,8 +12,9 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore
 from celery_semaphore.core import acquisition, loop_calls
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
-from celery_semaphore.core.permit import Answer, Claim, Refusal
+from celery_semaphore.core.refusal import Answer, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, Asked, LostAnswers, known

@@ -24,9 +24,10 @@ from celery_semaphore.core import (
     loop_waiter,
     queued_calls,
 )
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import loop_calls_of
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, waiting
 from tests.support.process import wait_until

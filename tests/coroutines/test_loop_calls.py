@@ -14,9 +14,10 @@ import pytest
 from celery_semaphore import AsyncSemaphore, SemaphoreTimeout
 from celery_semaphore.core import acquisition, background_thread, loop_calls, loop_waiter
 from celery_semaphore.core.acquisition import Run
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import LoopCalls, loop_calls_of
-from celery_semaphore.core.permit import Claim, Permit, Renewals
+from celery_semaphore.core.permit import Permit, Renewals
 from celery_semaphore.core.queued_calls import QueuedCall, QueuedCalls
 from celery_semaphore.core.store import Acquire, Release
 from celery_semaphore.core.ticket import Ticket

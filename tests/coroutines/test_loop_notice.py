@@ -10,7 +10,7 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore
 from celery_semaphore.core.loop_notice import LoopNotice
-from celery_semaphore.core.permit import Answer, Refusal
+from celery_semaphore.core.refusal import Answer, Refusal
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions

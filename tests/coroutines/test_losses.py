@@ -12,7 +12,8 @@ import pytest
 
 from celery_semaphore import AsyncSemaphore, PermitLost
 from celery_semaphore.core import lease
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions

@@ -15,9 +15,10 @@ import pytest
 from celery_semaphore import AsyncSemaphore, Semaphore
 from celery_semaphore.core import outage as outage_module
 from celery_semaphore.core.acquisition import Run
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.loop_calls import loop_calls_of
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions

@@ -11,8 +11,10 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Answer, Claim, Kind, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Answer
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from tests.support.process import ROOT
 from tests.support.servers import ValkeyServer

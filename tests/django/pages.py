@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Claim
 
 Login = Callable[..., Any]
 

@@ -7,8 +7,9 @@ from html import unescape
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import names_of, resource_name
-from celery_semaphore.core.permit import Claim, Refusal
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
 from tests.django.conftest import occupy
 from tests.django.pages import API, Login, address, logged, page_of

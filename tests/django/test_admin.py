@@ -11,9 +11,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import all_keys_of
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError
 from celery_semaphore.worker.messages.parked import packed
 from tests.conftest import StartServer

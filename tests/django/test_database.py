@@ -12,7 +12,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.postgresql.schema import SchemaName
 from tests.django.conftest import DJANGO, ENVIRONMENT, MakeApp
@@ -125,7 +125,7 @@ SHOP = """
 import json, django
 django.setup()
 from django.db import connections, transaction
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.stores import store_from_url
 
 users, claims = connections["permits"], [Claim("api", None, 2)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import HIGHEST, Claim
+from celery_semaphore.core.claim import HIGHEST, Claim
 from celery_semaphore.core.store import Store
 from tests.conformance.acquisition import limits_set
 from tests.django.conftest import occupy

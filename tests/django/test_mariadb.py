@@ -24,7 +24,7 @@ SHOP = """
 import json, django
 django.setup()
 from django.db import connections, transaction
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.stores import store_from_url
 
 claims = [Claim("api", None, 2)]

@@ -89,7 +89,7 @@ SHOP = """
 import json, django
 django.setup()
 from django.db import connection, transaction
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.stores import store_from_url
 
 claims = [Claim("api", None, 2)]
@@ -113,7 +113,8 @@ def test_a_permit_is_no_part_of_the_users_transaction(env: dict[str, str]) -> No
 
 TESTS = """
 from django.test import TransactionTestCase
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores import store_from_url
 
 class Shop(TransactionTestCase):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from celery_semaphore.core.events import Loss, WaitEnd
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.metrics.catalogue import (
     ALL,
     OF_A_WORKER,

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from celery_semaphore.core import events
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.events import Event, Loss, WaitEnd
-from celery_semaphore.core.permit import Claim, Permit, Reason
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.metrics.catalogue import (
     COPIES,
     MAX_SEMAPHORES,

@@ -15,23 +15,16 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from celery_semaphore.core.claim import Claim, OtherClaims
+from celery_semaphore.core.grant import Grant
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.lease import BEATS
-from celery_semaphore.core.permit import (
-    Claim,
-    Grant,
-    Held,
-    Kind,
-    OtherClaims,
-    Permit,
-    Reason,
-    Refusal,
-    Renewal,
-    Renewals,
-    Snapshot,
-)
+from celery_semaphore.core.permit import Permit, Renewal, Renewals
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.snapshot import Held, Snapshot
 from celery_semaphore.core.store import HandedOn, Outgoing, Store
+from celery_semaphore.core.wait import Kind
 from celery_semaphore.stores.encoding import microseconds
 from tests.conformance.acquisition import limits_set
 from tests.conformance.suite import LEASE, TAKE_UP

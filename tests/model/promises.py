@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import all_keys_of
-from celery_semaphore.core.permit import Claim, Snapshot
+from celery_semaphore.core.snapshot import Snapshot
 from celery_semaphore.core.task_wait import TaskWait
 from celery_semaphore.stores.encoding import microseconds
 from tests.conformance.suite import LEASE

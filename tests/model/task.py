@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.suite import LEASE
 
 API, DISK, POOL = Claim("api", None, 1), Claim("disk", "x", 1), Claim("pool", None, 3, weight=2)

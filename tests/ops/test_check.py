@@ -11,8 +11,9 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.decision import Decision
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Decision, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import Store
 from celery_semaphore.ops.check import StoreCheck, examined, report_of, told
 from celery_semaphore.stores import store_from_url

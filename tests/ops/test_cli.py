@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import all_keys_of
-from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.ops.reasons import IS_RECEIVED
 from tests.support.process import free_port, wait_until
 from tests.support.variants import also

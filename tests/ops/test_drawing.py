@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.ops.drawing import bar
 from celery_semaphore.ops.views import ResourceView, SemaphoreView
 from tests.support.fork_server import Request

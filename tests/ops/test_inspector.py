@@ -7,21 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import all_keys_of, resource_name
 from celery_semaphore.core.names import process_name, task_id_of
-from celery_semaphore.core.permit import (
-    Claim,
-    DeclaredLimit,
-    Kind,
-    Permit,
-    Reason,
-    Refusal,
-    Renewal,
-    Snapshot,
-    Totals,
-    Wait,
-)
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.snapshot import DeclaredLimit, Snapshot
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.totals import Totals
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, UnknownSemaphore
 from celery_semaphore.ops import answers, tables
 from celery_semaphore.ops.inspector import Inspector

@@ -9,8 +9,10 @@ from contextlib import closing
 import click
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.ops.cli import semaphore as group
 from tests.worker.conftest import Site
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.core.wait_policy import usage
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector

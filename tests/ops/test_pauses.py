@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import all_keys_of
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.errors import SemaphoreError
 from celery_semaphore.ops import answers, tables
 from celery_semaphore.ops.inspector import Inspector

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.reasons import BUSY, IS_RECEIVED, UNKNOWN, WHOLE_ID, reasons

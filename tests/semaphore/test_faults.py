@@ -10,9 +10,10 @@ import pytest
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
 from celery_semaphore.core import acquisition, outage
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
 from celery_semaphore.core.outage import QUIET_S, outage_of
-from celery_semaphore.core.permit import Answer, Claim, Reason, Refusal
+from celery_semaphore.core.refusal import Answer, Reason, Refusal
 from celery_semaphore.core.session import SessionReply
 from celery_semaphore.core.store import HandedOn, Outgoing
 from celery_semaphore.errors import ConfigurationError, SemaphoreError, StoreUnavailable

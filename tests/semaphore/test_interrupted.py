@@ -16,8 +16,10 @@ from celery_semaphore import (
     with_blocks,
 )
 from celery_semaphore.core import acquisition, blocking_waiter, held_permits, lease
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
-from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Answer, Refusal
 from celery_semaphore.stores.memory import MemoryStore
 from tests.support.calling import SOON, Asked, in_child, known
 from tests.support.process import wait_until

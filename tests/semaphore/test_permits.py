@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.held_permits import held_permits_in
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import SOON, in_child, occupied

@@ -10,10 +10,13 @@ import pytest
 
 from celery_semaphore import Semaphore, SemaphoreTimeout
 from celery_semaphore.core.asker import Notice, WaitingCall, asker_of
-from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Answer
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.signal_safe_event import SignalSafeEvent
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.calling import (

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from kombu import Connection
 
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.rabbit import Rabbit

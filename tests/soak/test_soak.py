@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.conftest import need
 from tests.support.counter import CounterServer
 from tests.support.postgres import PostgresServer

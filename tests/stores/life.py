@@ -8,11 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from celery_semaphore.core.claim import Claim, OtherClaims
+from celery_semaphore.core.message_id import MessageId
 from celery_semaphore.core.names import task_id_of
-from celery_semaphore.core.permit import Claim, Kind, MessageId, OtherClaims, Permit, Wait
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.store import Store
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.testing.clock import Clock
 
 LEASE, TAKE_UP = 3.0, 5.0  # short, so that leases, grants, graces and waits end all the time

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.backoff import Backoff
 from celery_semaphore.testing.clock import Clock

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import redis
 
-from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.store import Acquire, HandedOn, Release
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.one_by_one import one_by_one

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Permit, Refusal, Renewal, Wait
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Permit, Reason, Renewal
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.errors import is_final

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from celery_semaphore.core.permit import Kind, MessageId, Renewal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.redis import RedisStore
 from tests.conformance.acquisition import limits_set

@@ -2,7 +2,7 @@
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Reason
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock

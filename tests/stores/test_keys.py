@@ -7,7 +7,8 @@ import pytest
 from redis.crc import key_slot
 
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Kind, MessageId, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.redis.keys import Keys

@@ -7,8 +7,10 @@ import random
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.engine import kept_room
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from tests.support.process import wait_until
 from tests.support.servers import RedisServer
 from tests.support.variants import also

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
+from celery_semaphore.core.grant import Grant
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter, CounterServer
 from tests.support.dynamodb import EmulatorServer

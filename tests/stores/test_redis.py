@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.claim import OtherClaims
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Kind, MessageId, OtherClaims, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.encoding import resource_claims
 from celery_semaphore.stores.redis import RedisStore, scripts

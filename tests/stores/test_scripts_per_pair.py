@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.redis import RedisStore, connection
 from celery_semaphore.stores.redis.backoff import MOST_LEFT_OUT
 from celery_semaphore.testing.clock import Clock

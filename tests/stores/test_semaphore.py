@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore import PermitLost, Semaphore, SemaphoreTimeout
-from celery_semaphore.core.permit import Kind, Permit, Wait
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis import RedisStore

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import redis
 
-from celery_semaphore.core.permit import Answer, Permit, Reason, Refusal, Renewal
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Answer, Reason, Refusal
 from celery_semaphore.core.store import Store
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url

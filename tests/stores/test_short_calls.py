@@ -8,7 +8,10 @@ import time
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, MessageId, Reason, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.testing.clock import Clock
 from tests.support.other_run import change_run

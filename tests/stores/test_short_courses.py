@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, MessageId, Reason, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.redis import RedisStore
 from celery_semaphore.stores.redis.backoff import Backoff
 from celery_semaphore.testing.clock import Clock

@@ -2,9 +2,10 @@
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.redis import RedisStore, waits_of
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import (

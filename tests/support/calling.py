@@ -11,8 +11,11 @@ from inspect import signature
 from typing import Any
 
 from celery_semaphore.core.asker import asker_of
-from celery_semaphore.core.permit import Answer, Claim, Permit, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Answer, Refusal
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 

@@ -16,10 +16,12 @@ from types import MappingProxyType
 from typing import Any, Self, TextIO
 
 from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.events import Event, PermitLostEvent
 from celery_semaphore.core.lease import LOST_AFTER, LeaseKeeper
-from celery_semaphore.core.permit import Claim, Kind, Permit, Renewal, Renewals, Wait
+from celery_semaphore.core.permit import Permit, Renewal, Renewals
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions

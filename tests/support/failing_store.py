@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from celery_semaphore.core.permit import Claim, Permit, Renewal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 
 
 def keep_room(store: Store, claim: Claim, elsewhere: str = "disk") -> None:

@@ -80,7 +80,7 @@ def test_eager_tasks_need_no_server(run: Run) -> None:
 import pytest
 from celery_semaphore import Semaphore, SemaphoreError, SemaphoreSaturated, SemaphoreTimeout
 from tests.conformance.acquisition import limits_set
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.testing import unlimited
 from tasks import app, export, fails
 
@@ -187,7 +187,7 @@ def test_without_limits(semaphores_unlimited):
 def test_with_the_worker_of_celery_contrib_pytest(run: Run) -> None:
     tests = """
 import tasks, time
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.testing import unlimited
 
 pytest_plugins = ["celery.contrib.pytest"]

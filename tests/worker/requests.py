@@ -10,7 +10,7 @@ from celery import Celery
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.keeping.kept_message import KeptMessage
 from celery_semaphore.worker.limiter import limiter_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.cluster import ClusterServer
 from tests.support.process import wait_until
 from tests.support.variants import also

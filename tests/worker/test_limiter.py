@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from celery import Celery
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.store import HandedOn, Outgoing, Store
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.conftest import StartServer
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy

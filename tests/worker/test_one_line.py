@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore import AsyncSemaphore, Semaphore
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.store import Store
 from tests.coroutines.loops import until
 from tests.support.counter import CounterServer

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.process import ROOT, Process, wait_until
 from tests.support.variants import also
 

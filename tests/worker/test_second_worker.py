@@ -16,8 +16,8 @@ from celery.signals import setup_logging
 
 from celery_semaphore import LimitedTask
 from celery_semaphore.core import sweep
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.lease import LeaseKeeper
-from celery_semaphore.core.permit import Claim
 from celery_semaphore.core.store import Store
 from celery_semaphore.settings import Settings
 from tests.support.process import wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from celery.exceptions import TaskRevokedError
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.process import wait_until
 from tests.support.variants import also
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from kombu import pools
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
 from tests.support.counter import Counter, CounterServer

@@ -11,7 +11,7 @@ from celery import chain, chord, group
 from celery.exceptions import ChordError, TaskRevokedError
 
 from celery_semaphore import SemaphoreError
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.task.call_options import take_up_options
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.process import wait_until
 
 from .conftest import Site

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ...core.key import names_of, semaphore_of
-from ...core.permit import Totals
+from ...core.totals import Totals
 from ...metrics.catalogue import (
     CAPACITY,
     IDLE_WHILE_WAITING,

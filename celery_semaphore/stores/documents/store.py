@@ -13,8 +13,10 @@ from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
+from ...core.claim import OtherClaims
 from ...core.parking import OversizedMessage
-from ...core.permit import OtherClaims, Reason, Refusal, Renewals
+from ...core.permit import Renewals
+from ...core.refusal import Reason, Refusal
 from ...core.session import NAMED
 from ..decisions import check_limit, check_resource, length_of_pause
 from ..durations import Durations
@@ -33,10 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from ...core.permit import Answer, Claim, Grant, MessageId, Permit, Wait
+    from ...core.claim import Claim
+    from ...core.grant import Grant
+    from ...core.message_id import MessageId
+    from ...core.permit import Permit
+    from ...core.refusal import Answer
     from ...core.session import HeldWait, Standing
     from ...core.store import Outgoing
     from ...core.ticket import Ticket
+    from ...core.wait import Wait
     from .documents import Documents, Transaction
 
 T = TypeVar("T")

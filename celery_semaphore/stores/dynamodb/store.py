@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
-    from ...core.permit import Answer
+    from ...core.refusal import Answer
     from ...core.session import HeldWait, Standing
     from ...core.store import Acquire, HandedOn, Release
     from ...core.ticket import Ticket

@@ -6,9 +6,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from ...core.claim import Claim
+from ...core.message_id import MessageId
 from ...core.names import process_name
-from ...core.permit import Answer, Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
+from ...core.permit import Permit
+from ...core.refusal import Answer, Reason, Refusal
 from ...core.ticket import HIGHEST_PRIORITY, Ticket
+from ...core.wait import Kind, Wait
 from ..encoding import (
     DEFAULT_MEAN,
     DEFAULT_WAIT,

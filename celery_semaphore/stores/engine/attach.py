@@ -6,14 +6,14 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind
+from ...core.wait import Kind
 from ..encoding import brief, resource_claims
 from .stored_wait import StoredWait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.permit import Claim
+    from ...core.claim import Claim
     from ...core.ticket import Ticket
     from .resource import Resource
     from .state import StoreState

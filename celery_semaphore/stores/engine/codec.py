@@ -14,8 +14,9 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from ...core.claim import Claim
 from ...core.formats import FORMAT, check_format
-from ...core.permit import Claim, Kind
+from ...core.wait import Kind
 from ..encoding import ResourceClaim, resource_claims, ticket_of
 from .decisions import Decisions, Paused
 from .declared import Declared

@@ -9,7 +9,7 @@ from ...core.key import semaphore_of
 from ..decisions import ENDLESS, decision
 
 if TYPE_CHECKING:
-    from ...core.permit import Decision
+    from ...core.decision import Decision
 
 
 class Paused(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-from ...core.permit import DeclaredLimit
+from ...core.snapshot import DeclaredLimit
 
 
 class Declared(NamedTuple):

@@ -5,22 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...core.claim import Claim
+from ...core.decision import Decision
 from ...core.formats import check_format
-from ...core.permit import (
-    Answer,
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    MessageId,
-    Permit,
-    Renewals,
-    Snapshot,
-    Totals,
-    Wait,
-)
+from ...core.grant import Grant
+from ...core.message_id import MessageId
+from ...core.permit import Permit, Renewals
+from ...core.refusal import Answer
+from ...core.snapshot import DeclaredLimit, Snapshot
 from ...core.store import HandedOn
 from ...core.ticket import Ticket
+from ...core.totals import Totals
+from ...core.wait import Wait
 from ..encoding import ResourceClaim, consumed_for, microseconds, resource_claims
 from .acquisition import Acquisition
 from .ask import ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Reason
+from ...core.refusal import Reason
 from ..encoding import DEFAULT_MEAN, KEPT_ROOM, KEPT_ROOMS, microseconds
 from .resource import KeptRoom
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.permit import Reason
+from ...core.refusal import Reason
 from ..encoding import microseconds
 from .known_messages import KnownMessages
 
 if TYPE_CHECKING:
-    from ...core.permit import MessageId
+    from ...core.message_id import MessageId
     from ...core.ticket import Ticket
     from .state import StoreState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...core.permit import Grant
+from ...core.grant import Grant
 from ..encoding import microseconds, resource_claims, seconds
 from .stored_wait import StoredWait
 

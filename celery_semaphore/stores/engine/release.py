@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import MessageId
+from ...core.message_id import MessageId
 from ..encoding import ResourceClaim
 from .kept_room import end_kept_room
 from .messages import note_end

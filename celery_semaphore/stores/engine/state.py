@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ...core.claim import HIGHEST, OtherClaims
 from ...core.key import all_keys_of
-from ...core.permit import HIGHEST, OtherClaims, Reason
+from ...core.refusal import Reason
 from ...core.session import GRANT_S
 from ..encoding import DEFAULT_MEAN, ResourceClaim, microseconds
 from .catalogue import Catalogue, WholeCatalogue
@@ -21,7 +22,7 @@ from .resource import NOTHING, Entry, Own, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Sequence
 
-    from ...core.permit import DeclaredLimit
+    from ...core.snapshot import DeclaredLimit
     from ...core.ticket import Ticket
     from .stored_wait import StoredWait
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
-from ...core.permit import (
-    Answer,
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    MessageId,
-    Permit,
-    Renewals,
-    Snapshot,
-    Totals,
-    Wait,
-)
+from ...core.claim import Claim
+from ...core.decision import Decision
+from ...core.grant import Grant
+from ...core.message_id import MessageId
+from ...core.permit import Permit, Renewals
+from ...core.refusal import Answer
 from ...core.session import EXPECTED
+from ...core.snapshot import DeclaredLimit, Snapshot
 from ...core.store import HandedOn
 from ...core.ticket import Ticket
+from ...core.totals import Totals
+from ...core.wait import Wait
 from ..decisions import check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, new_durations
 from ..encoding import check_consumed, check_holder, check_name, check_totalled

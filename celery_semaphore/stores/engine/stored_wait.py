@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind
+from ...core.wait import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.permit import Claim
+    from ...core.claim import Claim
     from ...core.ticket import Ticket
     from ..encoding import ResourceClaim
 

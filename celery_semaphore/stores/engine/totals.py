@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.formats import check_format
-from ...core.permit import Totals
+from ...core.totals import Totals
 from ..encoding import seconds
 from .outbox import outgoing
 from .resource import Resource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Held, Snapshot, Waiter
+from ...core.snapshot import Held, Snapshot, Waiter
 from ..decisions import until
 from ..encoding import seconds
 from .resource import Resource

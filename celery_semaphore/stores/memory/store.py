@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ...core.durability import Durability
     from ...core.facts import StoreFacts
-    from ...core.permit import Answer
+    from ...core.refusal import Answer
     from ...core.store import Acquire, HandedOn, Release
     from ...errors import SemaphoreError
 

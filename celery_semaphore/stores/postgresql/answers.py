@@ -7,20 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.permit import (
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    Held,
-    Kind,
-    OtherClaims,
-    Reason,
-    Refusal,
-    Snapshot,
-    Waiter,
-)
+from ...core.claim import Claim, OtherClaims
+from ...core.decision import Decision
+from ...core.grant import Grant
+from ...core.refusal import Reason, Refusal
 from ...core.session import SessionReply
+from ...core.snapshot import DeclaredLimit, Held, Snapshot, Waiter
+from ...core.wait import Kind
 from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 from .names import original

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors, pq
 
+from ...core.claim import OtherClaims
 from ...core.formats import NewerFormat
-from ...core.permit import OtherClaims
 from ...errors import ResourceBusy, SemaphoreError, StoreFull, StoreUnavailable
 from ..durations import OtherLease
 from ..encoding import ticket_of, unpacked

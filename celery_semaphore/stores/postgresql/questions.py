@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.claim import Claim
+from ...core.grant import Grant
+from ...core.message_id import MessageId
 from ...core.names import process_name
-from ...core.permit import Claim, Grant, MessageId, Permit, Wait
+from ...core.permit import Permit
 from ...core.session import EXPECTED, HeldWait
+from ...core.wait import Wait
 from ..encoding import DEFAULT_WAIT, ResourceClaim, microseconds, packed, resource_claims
 from .connection import Composite, Field
 from .names import stored

@@ -7,21 +7,17 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...core.permit import (
-    Answer,
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    MessageId,
-    Permit,
-    Renewals,
-    Snapshot,
-    Totals,
-    Wait,
-)
+from ...core.claim import Claim
+from ...core.decision import Decision
+from ...core.grant import Grant
+from ...core.message_id import MessageId
+from ...core.permit import Permit, Renewals
+from ...core.refusal import Answer
 from ...core.session import SessionReply, Standing
+from ...core.snapshot import DeclaredLimit, Snapshot
 from ...core.store import HandedOn, Release
+from ...core.totals import Totals
+from ...core.wait import Wait
 from ...errors import SemaphoreError, StoreUnavailable
 from ..decisions import ENDLESS, check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations

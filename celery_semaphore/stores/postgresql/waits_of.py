@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.permit import Kind, Waiter
+from ...core.snapshot import Waiter
 from ...core.task_wait import WAITS_OF_TASK, TaskWait, WaitState
+from ...core.wait import Kind
 from ..encoding import seconds, ticket_of, unpacked
 from .names import original, stored
 

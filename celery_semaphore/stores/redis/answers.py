@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.permit import (
-    Answer,
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    Held,
-    Kind,
-    OtherClaims,
-    Permit,
-    Reason,
-    Refusal,
-    Snapshot,
-    Waiter,
-)
+from ...core.claim import Claim, OtherClaims
+from ...core.decision import Decision
+from ...core.grant import Grant
+from ...core.permit import Permit
+from ...core.refusal import Answer, Reason, Refusal
+from ...core.snapshot import DeclaredLimit, Held, Snapshot, Waiter
+from ...core.wait import Kind
 from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ...core.permit import Answer, MessageId
+    from ...core.message_id import MessageId
+    from ...core.refusal import Answer
     from ...core.store import HandedOn, Release, Store
     from .hand_on import HandOn
     from .runner import Call, Runner

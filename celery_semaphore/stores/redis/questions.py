@@ -11,7 +11,9 @@ from .renewals import figures_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.permit import Claim, MessageId, Wait
+    from ...core.claim import Claim
+    from ...core.message_id import MessageId
+    from ...core.wait import Wait
     from ..encoding import ResourceClaim
     from .connection import Word
 

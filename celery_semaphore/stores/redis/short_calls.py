@@ -16,7 +16,8 @@ from .runner import NONE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.permit import MessageId, Wait
+    from ...core.message_id import MessageId
+    from ...core.wait import Wait
     from ..durations import Durations
     from ..encoding import ResourceClaim
     from ..options import StoreOptions

@@ -5,22 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...core.claim import Claim
+from ...core.decision import Decision
 from ...core.formats import FORMAT, format_warnings
+from ...core.grant import Grant
 from ...core.key import semaphore_of
-from ...core.permit import (
-    Answer,
-    Claim,
-    Decision,
-    DeclaredLimit,
-    Grant,
-    MessageId,
-    Permit,
-    Renewals,
-    Snapshot,
-    Totals,
-    Wait,
-)
+from ...core.message_id import MessageId
+from ...core.permit import Permit, Renewals
+from ...core.refusal import Answer
+from ...core.snapshot import DeclaredLimit, Snapshot
 from ...core.store import HandedOn
+from ...core.totals import Totals
+from ...core.wait import Wait
 from ..decisions import ENDLESS, check_declared, check_limit, check_resource, length_of_pause
 from ..durations import BringsDurations, Durations, new_durations
 from ..encoding import (

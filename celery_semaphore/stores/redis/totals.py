@@ -11,7 +11,7 @@ from .connection import pack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.permit import Totals
+    from ...core.totals import Totals
     from .keys import Keys
     from .runner import Runner
 

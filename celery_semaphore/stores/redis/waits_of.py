@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...core.permit import Kind, Waiter
+from ...core.snapshot import Waiter
 from ...core.task_wait import WAITS_OF_TASK, TaskWait, WaitState
+from ...core.wait import Kind
 from ..encoding import resource_claims, seconds, ticket_of, unpacked
 from . import scripts
 from .answers import text
 
 if TYPE_CHECKING:
-    from ...core.permit import Claim
+    from ...core.claim import Claim
     from .runner import Call, Runner
 
 FOUND = 500  # entries in one call; other calls wait meanwhile

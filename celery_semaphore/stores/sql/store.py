@@ -25,7 +25,7 @@ from .schema import Table, install, installed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...core.permit import Answer
+    from ...core.refusal import Answer
     from ...core.store import Acquire, HandedOn, Release
     from ...errors import SemaphoreError
     from .dialects import Dialect

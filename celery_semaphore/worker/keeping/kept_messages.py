@@ -15,7 +15,7 @@ from functools import partial
 
 from celery.worker import state
 
-from ...core.permit import Claim
+from ...core.claim import Claim
 from ...core.store import Outgoing, Store
 from ...core.ticket import Ticket
 from ...task.celery_types import Consumer

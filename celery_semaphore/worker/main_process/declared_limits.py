@@ -17,7 +17,7 @@ from typing import Any
 
 from ...core.key import all_keys_of, names_of, resource_name
 from ...core.limit import limits_of_tasks
-from ...core.permit import DeclaredLimit
+from ...core.snapshot import DeclaredLimit
 from ...core.store import Store
 from ..messages.hourly_warnings import HourlyWarnings
 

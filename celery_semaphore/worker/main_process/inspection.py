@@ -12,7 +12,7 @@ from ...core.names import task_id_of
 from .load import add_load_command
 
 if TYPE_CHECKING:
-    from ...core.permit import Claim
+    from ...core.claim import Claim
     from ..keeping.kept_message import KeptMessage
     from ..limiter import Limiter
     from ..permits.delivery import Delivery

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from ...core.permit import Claim
+from ...core.claim import Claim
 
 LONGEST_S = 1.0  # after the last refusal: the line may have ended without a word to this worker
 MOST = 1000  # resources: a sender may invent keys

@@ -30,7 +30,9 @@ from celery.app.task import Context
 from celery.worker import state
 
 from ...core.background_thread import BackgroundThread
-from ...core.permit import Answer, Claim, Permit, Reason, Refusal
+from ...core.claim import Claim
+from ...core.permit import Permit
+from ...core.refusal import Answer, Reason, Refusal
 from ...core.signal_safe_event import SignalSafeEvent
 from ...core.store import CALLED, Acquire, HandedOn
 from ...core.wait_policy import WaitPolicy

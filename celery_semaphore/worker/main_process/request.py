@@ -39,6 +39,7 @@ from celery.exceptions import WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request
 
+from ...core.claim import Claim
 from ...core.events import (
     AttemptRefusedEvent,
     CopyDroppedEvent,
@@ -47,9 +48,10 @@ from ...core.events import (
     WaitEndedEvent,
 )
 from ...core.once import Once
-from ...core.permit import Claim, Kind, Reason
+from ...core.refusal import Reason
 from ...core.session import HeldWait
 from ...core.ticket import Ticket
+from ...core.wait import Kind
 from ...core.wait_policy import OnSaturated
 from ...errors import PermitLost, SemaphoreError
 from ...task.call_options import KEY, WEIGHT, refuse_misspelt

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ...core.events import MessageBroughtBackEvent
 from ...core.formats import NewerFormat
-from ...core.permit import Grant
+from ...core.grant import Grant
 from ...core.store import Outgoing, Store
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.formats import FORMAT
-from ...core.permit import MessageId
+from ...core.message_id import MessageId
 from ...core.ticket import DEFAULT_PRIORITY, HIGHEST_PRIORITY, Ticket
 from ...task.call_options import KEY, WEIGHT
 from ...task.protocols import TaskContext

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from celery import Celery
 
-from ...core.permit import Claim
+from ...core.claim import Claim
 from ...core.store import HandedOn, Outgoing, Store
 from ...core.ticket import Ticket
 from ...settings import Settings

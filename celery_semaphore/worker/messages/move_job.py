@@ -1,7 +1,7 @@
 """MoveJob: a job that moves a waiting message away from this worker, back to its queue or into the store.
 
 A message is always with the broker or in the store. If a crash leaves it in both, the second one is recognised as a
-copy and dropped (see ``core.permit.MessageId``):
+copy and dropped (see ``core.message_id.MessageId``):
 
 ==================================  =======================================================================
 crash                               what remains, and what happens

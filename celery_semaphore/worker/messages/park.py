@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from celery.worker import state
 
+from ...core.claim import Claim
 from ...core.events import MessageParkedEvent
 from ...core.parking import OversizedMessage
-from ...core.permit import Claim
 from ...core.store import Outgoing, Store
 from ...core.ticket import Ticket
 from ...errors import SemaphoreError

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...core.permit import Claim, Totals
+from ...core.claim import Claim
 from ...core.store import Store
+from ...core.totals import Totals
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.claim import Claim
 from ...core.formats import FORMAT
 from ...core.key import is_resource_name, names_of
-from ...core.permit import Claim, MessageId
+from ...core.message_id import MessageId
 from ...core.ticket import Ticket
 
 TICKET = "semaphore_ticket"  # the only header that waiting adds to a message: see Carried

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...core.claim import Claim
 from ...core.once import Once
-from ...core.permit import Claim, Permit
+from ...core.permit import Permit
 from ...task.protocols import BoundTask
 
 

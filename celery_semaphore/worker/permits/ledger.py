@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...core.announcer import Announcer
+from ...core.claim import Claim
 from ...core.events import PermitAcquiredEvent, PermitReleasedEvent
 from ...core.lease import LeaseKeeper
-from ...core.permit import Claim, MessageId, Permit
+from ...core.message_id import MessageId
+from ...core.permit import Permit
 from ...core.releaser import Releaser
 from ...core.store import HandedOn
 from ...task.protocols import BoundTask

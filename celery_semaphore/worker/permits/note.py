@@ -20,8 +20,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from ...core.claim import Claim
 from ...core.events import PermitAcquiredEvent
-from ...core.permit import Claim, Permit
+from ...core.permit import Permit
 from ...core.store import HandedOn
 from ...errors import ConfigurationError
 from ...stores.encoding import brief

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ...core.claim import Claim
 from ...core.events import PermitAcquiredEvent
-from ...core.permit import Claim
 from ...core.store import HandedOn
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ...core.permit import Reason
+from ...core.refusal import Reason
 from ...core.wait_policy import OnSaturated
 
 

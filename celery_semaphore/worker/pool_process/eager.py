@@ -13,8 +13,10 @@ from math import inf
 
 from ...core.asker import asker_of
 from ...core.blocking_waiter import BlockingWaiter
+from ...core.claim import Claim
 from ...core.event_loop import is_in_event_loop
-from ...core.permit import Claim, Permit, Reason, Refusal
+from ...core.permit import Permit
+from ...core.refusal import Reason, Refusal
 from ...core.wait_policy import OnSaturated, WaitPolicy
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...task.protocols import BoundTask

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ...core.announcer import Announcer
+from ...core.claim import Claim
 from ...core.events import Event, PermitLostEvent, PermitRestoredEvent
 from ...core.lease import LeaseKeeper
-from ...core.permit import Claim, Permit
+from ...core.permit import Permit
 from ...core.store import HandedOn, Store
 from ...errors import StoreUnavailable
 from ...task.protocols import BoundTask

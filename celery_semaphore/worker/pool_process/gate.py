@@ -14,9 +14,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.claim import Claim, OtherClaims
 from ...core.events import PermitAcquiredEvent
 from ...core.formats import NewerFormat, check_format
-from ...core.permit import Answer, Claim, OtherClaims, Permit, Refusal, Wait
+from ...core.permit import Permit
+from ...core.refusal import Answer, Refusal
+from ...core.wait import Wait
 from ...core.wait_policy import WaitPolicy
 from ...errors import SemaphoreError, StoreUnavailable
 from ...task.call_options import refuse_misspelt

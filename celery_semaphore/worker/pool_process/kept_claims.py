@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...core.permit import Claim, OtherClaims
+from ...core.claim import Claim, OtherClaims
 
 
 def instead(own: Sequence[Claim], wait: OtherClaims) -> tuple[Sequence[Claim], OtherClaims | None]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...core.permit import Claim, Permit
+from ...core.claim import Claim
+from ...core.permit import Permit
 from ...core.store import Store
 from ...task.protocols import TaskContext
 from ..celery_internals import running_tasks

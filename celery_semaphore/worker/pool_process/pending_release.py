@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...core.permit import Claim, MessageId
+from ...core.claim import Claim
+from ...core.message_id import MessageId
 
 
 @dataclass(slots=True)

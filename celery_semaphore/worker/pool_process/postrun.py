@@ -13,7 +13,8 @@ from typing import Any
 from celery.signals import task_postrun
 from celery.states import REJECTED
 
-from ...core.permit import Claim, MessageId
+from ...core.claim import Claim
+from ...core.message_id import MessageId
 from ...errors import StoreUnavailable
 from ...task.protocols import BoundTask
 from ..limiter import Limiter, limiter_of

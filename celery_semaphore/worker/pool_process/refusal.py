@@ -6,8 +6,9 @@ import logging
 from collections.abc import Sequence
 from shlex import quote
 
+from ...core.claim import Claim
 from ...core.formats import NewerFormat
-from ...core.permit import Claim, Reason, Refusal
+from ...core.refusal import Reason, Refusal
 from ...core.wait_policy import WaitPolicy, too_heavy, usage
 from ...errors import SemaphoreError, SemaphoreSaturated, SemaphoreTimeout, StoreUnavailable
 from ...stores.encoding import brief

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from celery.exceptions import Ignore
 
-from ...core.permit import Claim
+from ...core.claim import Claim
 from ...core.ticket import Ticket
 from ...errors import SemaphoreError
 from .destination import Destination

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from celery import states
 from celery.backends.base import Backend, DisabledBackend
 
-from ...core.permit import Reason, Refusal
+from ...core.refusal import Reason, Refusal
 from ...task.protocols import BoundTask
 from .revoked import is_wanted, store_revoked
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, refused, why
 from tests.conformance.suite import LEASE, Suite
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim
 from tests.conformance.suite import Suite
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Answer
+    from celery_semaphore.core.refusal import Answer
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
 

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, OtherClaims, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.claim import OtherClaims
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.session import GRANT_S, HeldWait, Standing
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, came_back, claim, named, parked, refused, why
 from tests.conformance.grants import attached, messages, reaped, released
 from tests.conformance.sessions.session_calls import S, held, holding, nonces
@@ -15,7 +19,7 @@ from tests.conformance.suite import LEASE, TAKE_UP, Suite
 from tests.conformance.waiting.calling import granted
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
     from celery_semaphore.testing.clock import Clock

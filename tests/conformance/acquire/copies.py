@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import MessageId, Permit, Reason, Refusal
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from tests.conformance.acquire.brought import Task, WithTasks
 from tests.conformance.acquisition import admitted, claim
 from tests.conformance.suite import LEASE

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Refusal
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquire.brought import REMEMBERED, Task, WithTasks
 from tests.conformance.acquisition import admitted, claim
 from tests.conformance.suite import LEASE

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Grant, Kind, Permit, Wait
+from celery_semaphore.core.grant import Grant
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import claim
 from tests.conformance.grants import attached, released
 from tests.conformance.suite import Suite

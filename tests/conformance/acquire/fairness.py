@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, came_back, claim, refused, requeued, why
 from tests.conformance.sessions.session_calls import S, held
 from tests.conformance.suite import Suite

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_semaphore.core.key import MAX_NAME_BYTES
+from celery_semaphore.core.message_id import MessageId
 from celery_semaphore.core.names import LONGEST_NAME
-from celery_semaphore.core.permit import Kind, MessageId, Reason, Refusal, Wait
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.encoding import brief
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, why

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquire.brought import REMEMBERED, Task, WithTasks
 from tests.conformance.acquire.changed_tasks import DISK
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, requeued

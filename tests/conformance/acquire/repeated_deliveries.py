@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquire.brought import REMEMBERED, Task, WithTasks
 from tests.conformance.acquisition import admitted, claim, refused, requeued
 from tests.conformance.suite import GRACE, LEASE

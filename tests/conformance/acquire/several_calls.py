@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_semaphore.core.claim import Claim, OtherClaims
 from celery_semaphore.core.formats import FORMAT, NewerFormat
 from celery_semaphore.core.names import LONGEST_NAME
-from celery_semaphore.core.permit import Claim, Kind, OtherClaims, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.store import Acquire, HandedOn, Release
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError
 from tests.conformance.acquisition import admitted, claim, refused
 from tests.conformance.sessions.session_calls import S, held, nonces

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, parked, why
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.sessions.session_calls import S, held

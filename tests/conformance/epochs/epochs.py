@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Permit, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, parked, refused, why
 from tests.conformance.grants import reaped
 from tests.conformance.sessions.session_calls import S, held

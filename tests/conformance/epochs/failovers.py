@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, parked, why
 from tests.conformance.grants import reaped, released
 from tests.conformance.suite import GRACE, TAKE_UP, Suite

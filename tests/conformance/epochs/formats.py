@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Kind, MessageId, Reason, Renewal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from tests.conformance.acquisition import admitted, came_back, claim, named, parked, requeued, why
 from tests.conformance.grants import messages, reaped, released

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, why
 from tests.conformance.suite import Suite
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, why
 from tests.conformance.epochs.handed_over import HandedOver, names
 from tests.conformance.grants import messages, reaped, released

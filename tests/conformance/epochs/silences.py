@@ -7,7 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, parked, why
 from tests.conformance.grants import messages, reaped
 from tests.conformance.sessions.session_calls import HOUR, S, held

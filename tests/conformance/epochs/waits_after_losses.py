@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import MessageId, Refusal
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.session import GRANT_S, Standing
 from tests.conformance.acquisition import admitted, came_back, claim
 from tests.conformance.grants import reaped, released

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Reason, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, requeued, why
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.hand_on.load import Load

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, why
 from tests.conformance.epochs.clock_steps import STEP
 from tests.conformance.grants import messages, reaped, released
@@ -25,7 +26,7 @@ from tests.conformance.suite import GRACE, LEASE, Suite
 from tests.conformance.waiting.calling import granted
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.testing.clock import Clock
 

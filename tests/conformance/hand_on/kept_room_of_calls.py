@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, why
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.hand_on.kept_room import API, DISK, PAIR, called, held_before, kept

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, parked, why
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.hand_on.kept_room import (
@@ -24,7 +24,7 @@ from tests.conformance.sessions.session_calls import S, holding
 from tests.conformance.suite import Suite
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
     from celery_semaphore.testing.clock import Clock

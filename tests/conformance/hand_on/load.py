@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Permit, Wait
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import claim
 from tests.conformance.sessions.session_calls import S
 from tests.conformance.waiting.calling import granted
@@ -12,7 +13,7 @@ from tests.conformance.waiting.calling import granted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
     from celery_semaphore.testing.clock import Clock

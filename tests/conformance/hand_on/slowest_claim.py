@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import limited, messages, released
 from tests.conformance.hand_on.kept_room import API, DISK, PAIR, THIRD, held_before
@@ -15,7 +15,7 @@ from tests.conformance.suite import Suite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.testing.clock import Clock
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.encoding import KEPT_ROOMS
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import limited, released
@@ -15,7 +15,7 @@ from tests.conformance.sessions.session_calls import HOUR
 from tests.conformance.suite import Suite
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.testing.clock import Clock
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from celery_semaphore.core.permit import Permit, Reason
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, refused, two_windows_later, why
 from tests.conformance.suite import GRACE, LEASE, OpenStore, Suite
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, parked
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.limits.declared_limits import WINDOW, declare, to_next_window

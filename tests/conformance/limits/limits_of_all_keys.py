@@ -8,7 +8,10 @@ import pytest
 
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.names import process_name
-from celery_semaphore.core.permit import DeclaredLimit, Kind, Permit, Reason
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.snapshot import DeclaredLimit
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import messages, reaped
 from tests.conformance.limits.declared_limits import WINDOW, limit_of, to_next_window

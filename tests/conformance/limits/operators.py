@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_semaphore.core.claim import HIGHEST, Claim
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import HIGHEST, Claim, Kind, Reason, Refusal, Wait
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from tests.conformance.acquisition import (
     admitted,

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Decision, Kind, Pause, Reason, Renewal, Wait
+from celery_semaphore.core.decision import Decision, Pause
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, parked, refused, why
 from tests.conformance.grants import messages, reaped, released
 from tests.conformance.sessions.session_calls import S, held

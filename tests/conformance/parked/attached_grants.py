@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused
 from tests.conformance.grants import attached, messages, released
 from tests.conformance.sessions.session_calls import S
@@ -14,7 +14,7 @@ from tests.conformance.waiting.calling import BOTH, granted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
     from celery_semaphore.testing.clock import Clock

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from celery_semaphore.core.names import LONGEST_NAME
-from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.store import BROKER_FOR_S
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError
 from tests.conformance.acquisition import admitted, claim, refused
 from tests.conformance.grants import messages
 from tests.conformance.suite import TAKE_UP, Suite
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Outgoing, Store
     from celery_semaphore.core.ticket import Ticket
     from celery_semaphore.testing.clock import Clock

@@ -10,7 +10,7 @@ from tests.conformance.parked.brokers import A, B, opened, parked_for
 from tests.conformance.suite import Suite
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Grant
+    from celery_semaphore.core.grant import Grant
     from celery_semaphore.core.store import Store
     from celery_semaphore.testing.clock import Clock
 

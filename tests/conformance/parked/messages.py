@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, requeued
 from tests.conformance.grants import attached, limited, messages, reaped, released
 from tests.conformance.suite import LEASE, TAKE_UP, Suite

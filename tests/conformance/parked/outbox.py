@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Claim, Kind, Reason
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, parked, refused, why
 from tests.conformance.grants import limited, messages, reaped, released
 from tests.conformance.suite import LEASE, TAKE_UP, Suite

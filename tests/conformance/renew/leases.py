@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, why
 from tests.conformance.suite import GRACE, LEASE, Suite
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from tests.conformance.acquisition import admitted, claim, parked, why
 from tests.conformance.grants import released
 from tests.conformance.sessions.session_calls import S, T

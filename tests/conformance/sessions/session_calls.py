@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.session import HeldWait
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, refused
 from tests.conformance.suite import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.session import SessionReply
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket

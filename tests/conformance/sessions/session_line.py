@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import GRANT_S
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, parked, refused, two_windows_later, why
 from tests.conformance.grants import limited, messages, released
 from tests.conformance.sessions.session_calls import (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import released
 from tests.conformance.sessions.session_calls import S, T, held, held_in_turn, nonces, reachable

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Totals
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.store import TOTALLED
+from celery_semaphore.core.totals import Totals
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, named, parked, requeued, why
 from tests.conformance.grants import released
 from tests.conformance.sessions.session_calls import S, held

@@ -10,8 +10,8 @@ from tests.conformance.suite import TAKE_UP, Suite
 from tests.conformance.totals.totals import counted, line
 
 if TYPE_CHECKING:
-    from celery_semaphore.core.permit import Totals
     from celery_semaphore.core.store import Store
+    from celery_semaphore.core.totals import Totals
     from celery_semaphore.testing.clock import Clock
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.session import GRANT_S
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import admitted, claim, parked, refused, requeued
 from tests.conformance.sessions.session_calls import S, examine_line, held, holding
 from tests.conformance.suite import Suite

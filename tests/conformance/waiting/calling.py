@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import GRANT_S
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import (
     admitted,
     came_back,
@@ -21,7 +22,7 @@ from tests.conformance.suite import LEASE, Suite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery_semaphore.core.permit import Claim
+    from celery_semaphore.core.claim import Claim
     from celery_semaphore.core.store import Store
     from celery_semaphore.core.ticket import Ticket
     from celery_semaphore.testing.clock import Clock

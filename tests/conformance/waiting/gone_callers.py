@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import GRANT_S
 from tests.conformance.acquisition import admitted, claim, parked, refused, why
 from tests.conformance.grants import messages, reaped, released

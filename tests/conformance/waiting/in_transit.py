@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from tests.conformance.acquisition import (
     admitted,
     came_back,

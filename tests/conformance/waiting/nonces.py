@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Refusal, Renewal
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.ticket import HIGHEST_PRIORITY, Ticket
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import (
     admitted,
     came_back,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Reason, Refusal
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.session import GRANT_S, Standing
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, named, refused, requeued
 from tests.conformance.grants import limited, messages, reaped, released
 from tests.conformance.sessions.session_calls import S, held, holding

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.session import GRANT_S
 from celery_semaphore.core.task_wait import WAITS_OF_TASK, WaitState
+from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, came_back, claim, named, parked, requeued
 from tests.conformance.grants import released
 from tests.conformance.sessions.session_calls import HOUR, S, held

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from celery_semaphore.core.permit import Totals
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.totals import Totals
 from celery_semaphore.errors import StoreUnavailable
 
 NOTHING = Totals("", None, False, 0, 0, 0, 0, 0, 0, None, 0, None)

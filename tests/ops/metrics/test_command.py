@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.ops.conftest import Command
 from tests.support.process import ROOT, free_port, listening, wait_until
 from tests.worker.conftest import Site

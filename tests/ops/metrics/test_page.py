@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Claim, Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.ops.inspector import Inspector
 from celery_semaphore.ops.metrics.page import Page
 from celery_semaphore.ops.task_view import TaskState, TaskView

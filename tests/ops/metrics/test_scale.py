@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from celery_semaphore.core.permit import Totals
+from celery_semaphore.core.totals import Totals
 from celery_semaphore.metrics.labels import BoundedLabel
 from celery_semaphore.ops.metrics.load import Load
 from celery_semaphore.ops.metrics.scale import Scale, scale_of

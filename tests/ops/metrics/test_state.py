@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Totals
+from celery_semaphore.core.totals import Totals
 from celery_semaphore.metrics.catalogue import MAX_SEMAPHORES, OF_THE_STORE, OTHER
 from celery_semaphore.metrics.labels import BoundedLabel
 from celery_semaphore.metrics.metric import PREFIX

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import redis
 
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.redis.connection import exchanged
 from tests.support.cluster import ClusterServer

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from celery_semaphore.core.claim import HIGHEST, Claim
 from celery_semaphore.core.formats import FORMAT, NewerFormat
-from celery_semaphore.core.permit import HIGHEST, Claim, Kind
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind
 from celery_semaphore.stores.encoding import ResourceClaim, resource_claims
 from celery_semaphore.stores.engine import codec
 from celery_semaphore.stores.engine.codec import WaitTexts, decode_resource, encode_resource

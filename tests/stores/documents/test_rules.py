@@ -11,18 +11,13 @@ from contextlib import suppress
 
 import pytest
 
-from celery_semaphore.core.permit import (
-    Claim,
-    Grant,
-    Kind,
-    OtherClaims,
-    Permit,
-    Reason,
-    Renewal,
-    Wait,
-)
+from celery_semaphore.core.claim import Claim, OtherClaims
+from celery_semaphore.core.grant import Grant
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.documents.documents import RESOURCE, Busy, Changes, Key
 from celery_semaphore.stores.documents.hints import payload_key

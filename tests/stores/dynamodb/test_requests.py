@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.documents.documents import Busy, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import boto3
 import pytest
 
-from celery_semaphore.core.permit import Kind, Wait
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import ConfigurationError
 from celery_semaphore.stores.documents.documents import Changes, Document, Key
 from celery_semaphore.stores.dynamodb import DynamoStore

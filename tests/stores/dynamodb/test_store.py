@@ -12,9 +12,11 @@ import pytest
 
 from celery_semaphore.core.durability import Safety
 from celery_semaphore.core.parking import OversizedMessage
-from celery_semaphore.core.permit import Kind, Reason, Renewal, Wait
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import HeldWait, Standing
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores.dynamodb import DynamoStore, documents
 from celery_semaphore.stores.dynamodb.documents import LARGEST_PAYLOAD

@@ -10,8 +10,11 @@ from multiprocessing import get_context
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, Permit, Refusal, Renewal, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Store
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions

@@ -10,7 +10,9 @@ from multiprocessing import get_context
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Permit, Reason, Renewal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit, Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.testing.clock import Clock

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.postgresql import PostgresStore
 from celery_semaphore.stores.postgresql.schema import SchemaName

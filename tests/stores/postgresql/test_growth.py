@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, MessageId, Permit, Reason, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.suite import UsedClock
 from tests.stores.conftest import claim

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, MessageId, Reason, Wait
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import (
     admitted,

@@ -8,9 +8,9 @@ import pytest
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.session import GRANT_S, HeldWait
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import messages

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.store import HandedOn, Release
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.stores import store_from_url

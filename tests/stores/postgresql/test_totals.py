@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Kind, Wait
 from celery_semaphore.core.store import TOTALLED
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.suite import LEASE, TAKE_UP

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from celery_semaphore.core.permit import Reason, Renewal
+from celery_semaphore.core.permit import Renewal
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.postgresql import PostgresStore, schema
 from celery_semaphore.stores.postgresql.link import Link

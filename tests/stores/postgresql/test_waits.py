@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import (
-    Grant,
-    Kind,
-    OtherClaims,
-    Reason,
-    Wait,
-)
+from celery_semaphore.core.claim import OtherClaims
+from celery_semaphore.core.grant import Grant
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import GRANT_S, HeldWait, Standing
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.testing.clock import Clock
 from tests.conformance.acquisition import (
     admitted,

@@ -14,8 +14,9 @@ from typing import Any
 import pymysql
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.durability import Safety
-from celery_semaphore.core.permit import Claim, Reason
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavailable
 from celery_semaphore.stores.documents.documents import Document, Key
 from celery_semaphore.stores.options import StoreOptions

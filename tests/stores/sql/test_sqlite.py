@@ -19,7 +19,8 @@ import pytest
 
 from celery_semaphore import Semaphore
 from celery_semaphore.core.durability import Safety
-from celery_semaphore.core.permit import Kind, Reason, Wait
+from celery_semaphore.core.refusal import Reason
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import ConfigurationError, StoreFull, StoreUnavailable
 from celery_semaphore.stores.documents import state
 from celery_semaphore.stores.non_reentrant_lock import AlreadyInCall

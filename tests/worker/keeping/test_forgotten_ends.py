@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.forgetful import forgetful
 from tests.support.process import wait_until
 

@@ -14,8 +14,9 @@ import pytest
 import redis
 from celery.result import AsyncResult
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.rabbit import Rabbit

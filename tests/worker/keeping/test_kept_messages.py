@@ -16,7 +16,8 @@ from celery import Celery
 from celery.worker import state
 from kombu.common import QoS
 
-from celery_semaphore.core.permit import Claim, Reason
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.stores.memory import MemoryStore

@@ -9,9 +9,12 @@ from typing import Any, cast
 import pytest
 from celery.worker import state
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.session import GRANT_S, HeldWait, SessionReply, Standing
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from celery.worker import state
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.keeping.kept_messages import KeptMessages

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.events import (
     Event,
     Loss,
@@ -16,7 +17,7 @@ from celery_semaphore.core.events import (
     PermitRestoredEvent,
 )
 from celery_semaphore.core.lease import LeaseKeeper
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.testing import MemoryStore
 from celery_semaphore.worker.main_process.announcements import Announcements

@@ -13,7 +13,8 @@ import pytest
 from celery import Celery
 from kombu.asynchronous import Hub
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.main_process.bootstep import SemaphoreConsumerStep, _call_in_loop
 from tests.support.process import wait_until

@@ -17,7 +17,7 @@ from celery.events.state import State
 from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.worker.limiter import limiter_of
 from tests.support.process import wait_until
 from tests.support.variants import also

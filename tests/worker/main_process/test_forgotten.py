@@ -13,7 +13,7 @@ from collections.abc import Callable
 import celery
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer

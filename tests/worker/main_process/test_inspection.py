@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.session import HeldWait
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.keeping.kept_message import KeptMessage

@@ -18,8 +18,10 @@ from kombu.utils.imports import symbol_by_name
 
 from celery_semaphore import task_saturated
 from celery_semaphore.core import wait_policy
+from celery_semaphore.core.claim import Claim, OtherClaims
 from celery_semaphore.core.events import PermitAcquiredEvent
-from celery_semaphore.core.permit import Claim, OtherClaims, Permit, Reason, Refusal
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.store import CALLED
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable

@@ -13,7 +13,10 @@ from celery.app.trace import build_tracer
 from celery.worker.request import create_request_cls
 from kombu.utils.imports import symbol_by_name
 
-from celery_semaphore.core.permit import Claim, MessageId, Permit, Reason, Refusal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.message_id import MessageId
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.task.signals import task_saturated

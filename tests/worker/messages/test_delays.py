@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Reason, Refusal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.worker.pool_process.refusal import refusal_of
 from celery_semaphore.worker.pool_process.refused_attempt import Refused

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.task.call_options import KEY, WEIGHT
 from celery_semaphore.task.request_permit import PERMIT

@@ -9,9 +9,10 @@ import time
 import pytest
 from celery import Celery
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.formats import FORMAT, NewerFormat
-from celery_semaphore.core.permit import LONGEST_DELAY_S, Claim
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import LONGEST_DELAY_S
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.messages import bring_back as bringing

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from celery.result import AsyncResult
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import Store
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker

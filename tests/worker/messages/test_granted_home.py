@@ -12,7 +12,8 @@ import pytest
 from celery import Celery
 
 from celery_semaphore.core import releaser as releaser_module
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import HandedOn
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.errors import StoreUnavailable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY, Ticket
 from celery_semaphore.worker.messages.headers import Headers
 from celery_semaphore.worker.messages.ticket_header import TICKET, grant_of, sent_back

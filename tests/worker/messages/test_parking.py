@@ -12,7 +12,7 @@ from celery.result import AsyncResult
 
 from celery_semaphore.core.asker import asker_of
 from celery_semaphore.core.blocking_waiter import BlockingWaiter
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.conformance.sessions.session_calls import reachable
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit

@@ -9,8 +9,10 @@ import pytest
 from celery.result import AsyncResult
 from celery.worker.state import revoked
 
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import Outgoing
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.worker.messages.park import Park
 from tests.support.process import wait_until
 

@@ -10,7 +10,7 @@ import kombu
 import pytest
 from celery.result import AsyncResult
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.process import wait_until
 from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer

@@ -6,7 +6,9 @@ import logging
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.messages.saturation_watch import KEYS, SEMAPHORES, SaturationWatch

@@ -11,7 +11,8 @@ import pytest
 from celery import Celery
 from celery.result import AsyncResult
 
-from celery_semaphore.core.permit import Claim, Kind
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.wait import Kind
 from celery_semaphore.worker.messages.broker import name_of_broker
 from tests.support.process import wait_until
 from tests.support.servers import ValkeyServer

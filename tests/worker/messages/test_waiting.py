@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.ticket import Ticket
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore

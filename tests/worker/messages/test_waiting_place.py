@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.sweep import SWEEP_S
 from tests.stores.test_health import forbidding
 from tests.support.postgres import PostgresServer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from celery.result import AsyncResult
 
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from tests.support.process import free_port, wait_until
 from tests.support.servers import ValkeyServer
 from tests.support.variants import also

@@ -9,8 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.events import PermitAcquiredEvent
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.signal_safe_event import SignalSafeEvent
 from celery_semaphore.core.store import HandedOn
 from celery_semaphore.worker.permits.ledger import Ledger

@@ -6,9 +6,10 @@ import time
 from dataclasses import replace
 
 from celery_semaphore.core.announcer import Announcer
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.events import Event, PermitAcquiredEvent, PermitReleasedEvent
 from celery_semaphore.core.lease import LeaseKeeper
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.releaser import Releaser
 from celery_semaphore.testing import Clock, MemoryStore
 from celery_semaphore.worker.permits.ledger import Ledger

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.events import PermitAcquiredEvent
 from celery_semaphore.core.key import MAX_NAME_BYTES
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.permits.note import NotePipe
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from celery_semaphore.core.permit import Reason
+from celery_semaphore.core.refusal import Reason
 from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.worker.pool_process.destination import Destination, Unasked, Why, destination
 from tests.support.process import ROOT

@@ -22,10 +22,13 @@ from celery_semaphore import (
     SemaphoreTimeout,
     permit_acquired,
 )
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.key import resource_name
-from celery_semaphore.core.permit import Answer, Claim, Kind, Permit, Reason, Wait
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Answer, Reason
 from celery_semaphore.core.store import Outgoing, Store
 from celery_semaphore.core.ticket import DEFAULT_PRIORITY
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.worker.limiter import limiter_of

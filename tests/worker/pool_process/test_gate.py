@@ -11,8 +11,11 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import LimitedTask
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.formats import FORMAT
-from celery_semaphore.core.permit import Claim, Kind, Permit, Refusal, Wait
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import EPOCH, HOLDER, KEPT_TICKET

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from celery_semaphore import PermitLost
-from celery_semaphore.core.permit import Claim, Permit, Renewal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.worker.pool_process.permit import TaskPermit

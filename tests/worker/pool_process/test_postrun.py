@@ -10,8 +10,10 @@ from celery import Celery
 from celery.worker.request import Request
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim, Kind, Refusal, Wait
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Refusal
 from celery_semaphore.core.store import HandedOn
+from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.header_names import HOLDER

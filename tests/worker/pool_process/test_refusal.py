@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.permit import Claim, Reason, Refusal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.core.wait_policy import OnSaturated, WaitPolicy
 from celery_semaphore.errors import SemaphoreSaturated

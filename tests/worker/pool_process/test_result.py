@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from celery import Celery, states
 
-from celery_semaphore.core.permit import Claim, Reason, Refusal
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.refusal import Reason, Refusal
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.ticket_header import TICKET, sent_back

@@ -17,7 +17,7 @@ from celery.exceptions import Reject
 from celery.signals import task_failure, task_postrun, task_prerun
 
 from celery_semaphore import LimitedTask
-from celery_semaphore.core.permit import Claim
+from celery_semaphore.core.claim import Claim
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.task.signals import permit_acquired
 from celery_semaphore.worker.limiter import limiter_of

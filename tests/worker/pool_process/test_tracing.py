@@ -21,7 +21,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from celery_semaphore.core.permit import Claim, Permit
+from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.worker.pool_process import acquired, tracing
 from celery_semaphore.worker.pool_process.acquired import Acquired
