@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ..core.store import Store
 from .keeping.kept_messages import KeptMessages
 from .keeping.lost_messages import LostMessages
-from .main_process.known_lines import KnownLines
+from .keeping.known_lines import KnownLines
 from .messages.parking_watch import ParkingWatch
 from .messages.saturation_watch import SaturationWatch
 

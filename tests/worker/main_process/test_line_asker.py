@@ -28,7 +28,7 @@ from celery_semaphore.errors import StoreUnavailable
 from celery_semaphore.task.call_options import KEY, WEIGHT
 from celery_semaphore.worker.limiter import Limiter, limiter_of
 from celery_semaphore.worker.main_process import line_asker
-from celery_semaphore.worker.main_process.known_lines import LONGEST_S, MOST, KnownLines
+from celery_semaphore.worker.keeping.known_lines import LONGEST_S, MOST, KnownLines
 from celery_semaphore.worker.main_process.line_asker import LineAsker
 from celery_semaphore.worker.messages.header_names import FANOUT, PARKS, SESSION
 from celery_semaphore.worker.permits.note import NotePipe
