@@ -5,10 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import get_type_hints
 
 import pytest
 
 import celery_semaphore
+from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.refusal import Refusal
+from celery_semaphore.core.snapshot import Held, Snapshot, Waiter
 
 
 def run(code: str) -> str:
@@ -31,6 +35,12 @@ def test_each_public_name_is_there() -> None:
         _ = celery_semaphore.LimitedTsk  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("value", [Permit, Refusal, Held, Waiter, Snapshot])
+def test_other_packages_can_read_the_types_of_what_users_get(value: type) -> None:
+    """Pydantic does, for a field of such a type: it needs their names at run time."""
+    assert len(get_type_hints(value)) > 1
+
+
 def test_a_django_project_may_name_its_settings_after_the_package_was_imported() -> None:
     """As ``proj/celery.py`` does, which Celery's command line imports after our commands."""
     pytest.importorskip("django")
@@ -44,6 +54,7 @@ def test_a_django_project_may_name_its_settings_after_the_package_was_imported()
 SENDS = """
 import sys
 from importlib.metadata import version
+from typing import get_type_hints
 from celery import Celery
 from celery_semaphore import LimitedTask
 
@@ -71,6 +82,7 @@ def test_a_process_that_only_sends_loads_no_code_of_workers() -> None:
 RUNS = """
 import sys
 from importlib.metadata import version
+from typing import get_type_hints
 from types import SimpleNamespace
 import celery_semaphore.worker.main_process.bootstep
 

@@ -21,7 +21,7 @@ class Claim:
 
     semaphore: str
     key: str | None
-    limit: int | None  # None: it declares none, and the one in force holds
+    limit: int | None  # None: it declares none, and the one in force holds; 0: it must not run now
     weight: int = 1
     resource: str = ""  # its name in the store: unique, printable ASCII; made from the two names
 

@@ -1,13 +1,11 @@
-"""Grant: a parked message that goes back to its broker."""
+"""Grant: a parked message, granted or ended, that goes to its broker. Its time is the store's clock, in seconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .claim import Claim
-    from .ticket import Ticket
+from .claim import Claim
+from .ticket import Ticket
 
 
 @dataclass(frozen=True, slots=True)

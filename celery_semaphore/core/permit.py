@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .claim import Claim
+from .claim import Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Permit:
 
 
 class Renewal(StrEnum):
-    """The outcome of the renewal of one permit."""
+    """The outcome of the renewal of one permit; one that another call locked has none."""
 
     OK = "ok"
     RESTORED = "restored"  # the store had forgotten it and took it back

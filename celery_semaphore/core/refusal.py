@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from .claim import Claim
 from .permit import Permit
-
-if TYPE_CHECKING:
-    from .claim import Claim
-    from .ticket import Ticket
+from .ticket import Ticket
 
 
 class Reason(StrEnum):
@@ -28,15 +25,19 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason of a refusal, the number of waiters ahead, and when to ask again."""
+    """The answer to an acquire that was not admitted: why, how many wait before it, and when to ask again."""
 
     claim: Claim  # the one that refused: the first, or of several that are saturated the slowest
     reason: Reason
-    limit: int  # in force at that claim's resource
+    limit: int  # in force at that claim's resource; 0 if the claim itself declares 0
     occupied: int  # weight of the permits and grants there
-    ticket: Ticket | None  # None if the caller does not wait
+    ticket: (
+        Ticket | None
+    )  # None if the caller does not stand in line: for its reason, or since the line is full
     position: int  # waiters ahead
-    retry_after: float  # seconds, within the caller's bounds
+    retry_after: (
+        float  # seconds; within the caller's bounds, but for a grace and the end of its timeout
+    )
     waited: float  # seconds since the ticket was made
     # Of a weight above the limit in force: the process that declared that limit; empty if an operator set it.
     declared_by: str = ""

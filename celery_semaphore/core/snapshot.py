@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .ticket import Ticket
-    from .wait import Kind
+from .declared_limit import DeclaredLimit
+from .ticket import Ticket
+from .wait import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +28,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """One wait as a snapshot shows it; position 0 is next."""
+    """One wait as a snapshot shows it."""
 
     ticket: Ticket
     kind: Kind
     weight: int
-    position: int
-    due: float
+    position: int  # how many stand before it, by priority and place, those that nothing is granted to included
+    due: float  # when its task asks by itself
     unsatisfiable: bool
     session: str = ""  # the one that asks for its grants
     reachable: bool = False  # whether a permit can be granted to it now
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredLimit:
-    """The smallest limit that was declared lately, and the process that declared it: a worker, or ``<id>@<host>``."""
-
-    limit: int
-    by: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ from typing import Protocol
 from ..errors import SemaphoreError
 from .claim import Claim
 from .decision import Decision
+from .declared_limit import DeclaredLimit
 from .durability import Durability
 from .grant import Grant
 from .message_id import MessageId
 from .permit import Permit, Renewals
 from .refusal import Answer
 from .session import HeldWait, SessionReply, Standing
-from .snapshot import DeclaredLimit, Snapshot
+from .snapshot import Snapshot
 from .task_wait import TaskWait
 from .ticket import Ticket
 from .totals import Totals

@@ -15,9 +15,9 @@ class Totals:
     held: int  # weight of the permits
     granted: int  # weight of the grants
     parked: int  # waits with a message in the store, without a grant
-    reachable: int  # other waits that a session can be granted, as far as was last checked
+    reachable: int  # waits without a message, of a session that is awake as far as was last checked
     in_transit: int  # waits that nothing can be granted to now
-    set_aside: int  # of those waits, the ones with a weight above the limit in force
+    set_aside: int  # of the parked and the reachable: those with a weight above the limit in force
     oldest_wait: float | None  # seconds since the oldest of these waits began
     outbox: int  # messages that must be sent
     outbox_oldest: (

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 SHORTEST_DELAY_S = 0.1  # of a refused task that comes back by itself
 LONGEST_DELAY_S = 300.0
-UNKNOWN_HOLD_S = 1.0  # how long a permit is taken to be held where none was released yet
 
 
 class Kind(StrEnum):
@@ -29,10 +28,10 @@ class Wait:
 
     kind: Kind
     ticket: Ticket | None = None  # from an earlier refusal of the same wait: keeps its place
-    priority: int = 0  # higher goes first; calls and messages without one have DEFAULT_PRIORITY
+    priority: int = 0  # higher goes first; see ticket.py:DEFAULT_PRIORITY
     shortest: float = SHORTEST_DELAY_S  # bounds of the delay
     longest: float = LONGEST_DELAY_S
     jitter: float = 1.0  # the caller's random factor on the delay
     timeout: float | None = None  # of the whole wait, since the ticket was made
     session: str = ""  # asks for the grants of this wait, see core.session; empty: none does
-    keeps: float = 0.0  # how long its place is kept while the session sleeps; at least a lease
+    keeps: float = 0.0  # how long its place is kept in transit; at least a lease

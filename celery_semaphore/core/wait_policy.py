@@ -8,12 +8,15 @@ from enum import StrEnum
 from math import isclose
 from typing import TYPE_CHECKING
 
-from .wait import SHORTEST_DELAY_S, UNKNOWN_HOLD_S, Kind, Wait
+from .wait import SHORTEST_DELAY_S, Kind, Wait
 
 if TYPE_CHECKING:
     from .refusal import Refusal
     from .ticket import Ticket
 
+UNKNOWN_HOLD_S = (
+    1.0  # how long stores take a permit to be held where none was released: DEFAULT_MEAN there
+)
 DOUBLINGS = 10  # of a delay; the upper bound is reached before
 ALIKE = 1e-4  # relative: a store counts in whole microseconds
 

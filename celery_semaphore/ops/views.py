@@ -8,9 +8,10 @@ from enum import StrEnum
 from math import inf
 
 from ..core.decision import Decision
+from ..core.declared_limit import DeclaredLimit
 from ..core.key import names_of, semaphore_of
 from ..core.names import task_id_of
-from ..core.snapshot import DeclaredLimit, Held, Snapshot, Waiter
+from ..core.snapshot import Held, Snapshot, Waiter
 from ..core.ticket import Ticket
 from ..core.totals import Totals
 from ..core.wait import Kind

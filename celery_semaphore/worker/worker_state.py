@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from ..core.store import Store
 from .keeping.kept_messages import KeptMessages
-from .keeping.lost_messages import LostMessages
 from .keeping.known_lines import KnownLines
+from .keeping.lost_messages import LostMessages
 from .messages.parking_watch import ParkingWatch
 from .messages.saturation_watch import SaturationWatch
 

@@ -7,7 +7,10 @@ from .mutant import Group
 lines = Group(
     "lines",
     "celery_semaphore/worker/main_process",
-    tests=("tests/worker/main_process/test_line_asker.py",),
+    tests=(
+        "tests/worker/main_process/test_line_asker.py",
+        "tests/worker/keeping/test_known_lines.py",
+    ),
 )
 
 MUTANTS = (

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.key import all_keys_of, resource_name
 from celery_semaphore.core.names import process_name, task_id_of
 from celery_semaphore.core.permit import Permit, Renewal
 from celery_semaphore.core.refusal import Reason, Refusal
-from celery_semaphore.core.snapshot import DeclaredLimit, Snapshot
+from celery_semaphore.core.snapshot import Snapshot
 from celery_semaphore.core.ticket import Ticket
 from celery_semaphore.core.totals import Totals
 from celery_semaphore.core.wait import Kind, Wait

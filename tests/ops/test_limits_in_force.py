@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.key import all_keys_of, any_key_of
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.core.snapshot import DeclaredLimit
 from celery_semaphore.core.store import Store
 from celery_semaphore.metrics.labels import BoundedLabel
 from celery_semaphore.ops import answers, tables

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from celery_semaphore import Semaphore
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.core.snapshot import DeclaredLimit
 from celery_semaphore.errors import ConfigurationError, StoreUnavailable
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.redis.connection import plain

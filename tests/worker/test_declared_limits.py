@@ -10,10 +10,10 @@ import pytest
 
 from celery_semaphore import Semaphore
 from celery_semaphore.core.claim import Claim
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.held_permits import by_store
 from celery_semaphore.core.names import process_name
 from celery_semaphore.core.permit import Permit
-from celery_semaphore.core.snapshot import DeclaredLimit
 from celery_semaphore.errors import SemaphoreTimeout
 from celery_semaphore.ops import tables
 from celery_semaphore.ops.inspector import Inspector

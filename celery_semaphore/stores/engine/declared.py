@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-from ...core.snapshot import DeclaredLimit
+from ...core.declared_limit import DeclaredLimit
 
 
 class Declared(NamedTuple):

@@ -22,7 +22,7 @@ from .resource import NOTHING, Entry, Own, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping, Sequence
 
-    from ...core.snapshot import DeclaredLimit
+    from ...core.declared_limit import DeclaredLimit
     from ...core.ticket import Ticket
     from .stored_wait import StoredWait
 

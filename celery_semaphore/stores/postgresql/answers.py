@@ -9,10 +9,11 @@ from typing import Any
 
 from ...core.claim import Claim, OtherClaims
 from ...core.decision import Decision
+from ...core.declared_limit import DeclaredLimit
 from ...core.grant import Grant
 from ...core.refusal import Reason, Refusal
 from ...core.session import SessionReply
-from ...core.snapshot import DeclaredLimit, Held, Snapshot, Waiter
+from ...core.snapshot import Held, Snapshot, Waiter
 from ...core.wait import Kind
 from ..decisions import decision, until
 from ..encoding import ResourceClaim, held, seconds, ticket_of, unpacked

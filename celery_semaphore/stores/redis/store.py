@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from ...core.claim import Claim
 from ...core.decision import Decision
+from ...core.declared_limit import DeclaredLimit
 from ...core.formats import FORMAT, format_warnings
 from ...core.grant import Grant
 from ...core.key import semaphore_of
 from ...core.message_id import MessageId
 from ...core.permit import Permit, Renewals
 from ...core.refusal import Answer
-from ...core.snapshot import DeclaredLimit, Snapshot
+from ...core.snapshot import Snapshot
 from ...core.store import HandedOn
 from ...core.totals import Totals
 from ...core.wait import Wait

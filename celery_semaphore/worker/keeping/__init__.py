@@ -1,1 +1,1 @@
-"""The messages of waiting tasks that a worker keeps unacknowledged, and the session that asks for their grants."""
+"""What a worker has of waiting tasks: their messages, unacknowledged, the session that asks for their grants, lines."""

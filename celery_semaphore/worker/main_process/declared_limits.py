@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from shlex import quote
 from typing import Any
 
+from ...core.declared_limit import DeclaredLimit
 from ...core.key import all_keys_of, names_of, resource_name
 from ...core.limit import limits_of_tasks
-from ...core.snapshot import DeclaredLimit
 from ...core.store import Store
 from ..messages.hourly_warnings import HourlyWarnings
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.permit import Permit, Renewal
-from celery_semaphore.core.snapshot import DeclaredLimit
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import messages, reaped
 from tests.conformance.limits.declared_limits import WINDOW, limit_of, to_next_window

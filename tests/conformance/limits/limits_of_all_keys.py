@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.key import all_keys_of
 from celery_semaphore.core.names import process_name
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.refusal import Reason
-from celery_semaphore.core.snapshot import DeclaredLimit
 from celery_semaphore.core.wait import Kind
 from tests.conformance.acquisition import admitted, claim, parked, refused
 from tests.conformance.grants import messages, reaped

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.core.names import process_name
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.refusal import Reason
-from celery_semaphore.core.snapshot import DeclaredLimit
 from tests.conformance.acquisition import admitted, claim, parked, refused, two_windows_later
 from tests.conformance.grants import messages, reaped
 from tests.conformance.limits.declared_limits import WINDOW, declare, limit_of, to_next_window

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from celery_semaphore.core.snapshot import DeclaredLimit
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.stores.postgresql import store as store_module
 from tests.conformance.acquisition import admitted, claim
 from tests.support.postgres import PostgresServer

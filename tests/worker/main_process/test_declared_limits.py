@@ -8,7 +8,7 @@ import pytest
 from celery import Celery
 
 from celery_semaphore import Limit, LimitedTask
-from celery_semaphore.core.snapshot import DeclaredLimit
+from celery_semaphore.core.declared_limit import DeclaredLimit
 from celery_semaphore.stores.memory.store import MemoryStore
 from celery_semaphore.worker.main_process.declared_limits import DeclaredLimits, limits_of
 
