@@ -196,9 +196,13 @@ class Limiter:
         self.worker.saturation.tell(self._store())  # it raises where the store is away
 
     def _say_queues(self) -> None:
-        """Say which queues the worker consumes, and empty granted queues that neither it nor another one does."""
+        """Say which queues the worker consumes, and empty granted queues that neither it nor another one does.
+
+        A task may come to a granted queue after its last worker had emptied that queue: as long as the grant lasts.
+        """
         self.queues.say()
-        self.mover.empty(without_granted(self.queues.own()))
+        take_up = self._store().in_force[1] / 1_000_000  # in microseconds
+        self.mover.empty(without_granted(self.queues.own()) | self.mover.watched(take_up))
 
     def _announce(self, event: Event) -> None:
         self.process.announce(event)

@@ -24,6 +24,10 @@ logger = logging.getLogger(__name__)
 _warnings = HourlyWarnings(logger)
 
 
+def nobody_looks(_home: str) -> None:
+    """Do nothing, in a process that does not sweep."""
+
+
 class BringBack:
     """Takes messages out of the outbox and sends each by a queue that a worker consumes.
 
@@ -44,6 +48,7 @@ class BringBack:
         brokers: Brokers,
         found: Callable[[Outgoing], object],
         grants: Iterable[Grant] = (),
+        sent_to: Callable[[str], object] = nobody_looks,
         announce: Announce = ignore,
     ) -> None:
         self._announce = announce
@@ -51,6 +56,7 @@ class BringBack:
         self._queues = queues
         self._brokers = brokers
         self._found = found
+        self._sent_to = sent_to  # is told the queue of each message that went by a granted queue
         self._store = store
         self._publisher = publisher
         self._outgoing = outgoing
@@ -73,6 +79,8 @@ class BringBack:
                 grant, parked = self._messages[0]
                 ways = queues_back(parked, unconsumed)
                 is_stranded = ways[0] in unconsumed and grant.token > 0
+                if ways[0] != parked.queue:  # before: the worker of that queue may end meanwhile
+                    self._sent_to(parked.queue)
                 self._send(grant, parked, ways, keeps=grant.token > 0 and not is_stranded)
                 (stranded if is_stranded else sent).append(grant)
                 if is_stranded:

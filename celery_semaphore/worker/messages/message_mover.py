@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 
 from celery import Celery
@@ -44,6 +45,7 @@ class MessageMover:
         self._handed_on = handed_on
         self._brokers = brokers
         self._absent: dict[str, float] = {}  # granted queues that are not there
+        self._watched: dict[str, float] = {}  # since when, by queue
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(
@@ -99,9 +101,28 @@ class MessageMover:
                 queues=self._queues,
                 brokers=self._brokers,
                 found=self.bring_back,
+                sent_to=lambda home: self.watch({home}),
                 announce=self._announce,
             )
             self._scheduler.add(job)
+
+    def watch(self, homes: Collection[str]) -> None:
+        """Let sweeps empty the granted queues of these for a while, if no worker consumes them.
+
+        A task is sent there, or goes back there, and the last worker may end after it emptied the granted queue and
+        before the broker has that task.
+        """
+        for home in homes:
+            self._watched[home] = time.monotonic()
+            self._absent.pop(home, None)  # it may be there by now
+
+    def watched(self, within: float) -> frozenset[str]:
+        """Return the queues that are watched since less than these seconds, and watch the others no more."""
+        since = time.monotonic() - within
+        for home, at in self._watched.copy().items():
+            if at < since:
+                self._watched.pop(home, None)
+        return frozenset(self._watched.copy())
 
     def empty(self, homes: Collection[str]) -> None:
         """Move messages out of the granted queues of these queues, if no worker consumes them."""

@@ -112,7 +112,7 @@ def _step(limiter: Any, granted: Any) -> Any:
 def _limiter(waited: list[float]) -> SimpleNamespace:
     return SimpleNamespace(
         settings=SimpleNamespace(publish_timeout=10.0),
-        mover=SimpleNamespace(flush=waited.append, empty=lambda _: None),
+        mover=SimpleNamespace(flush=waited.append, empty=lambda _: None, watch=lambda _: None),
         queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
         sweeper=SimpleNamespace(soon=lambda: None),
         close=lambda _timeout, *, flush: waited.append(flush),
@@ -136,6 +136,17 @@ def test_what_goes_back_is_waited_for_in_bounds(
     bootstep.SemaphoreConsumerStep.stop(step, c)
     bootstep.SemaphoreConsumerStep.shutdown(step, c)
     assert waited == longest
+
+
+def test_what_goes_back_after_its_granted_queue_was_emptied_is_found() -> None:
+    """RabbitMQ may handle the reject of one connection after it answered the look of another one."""
+    limiter, done = _limiter([]), list[tuple[str, Any]]()
+    limiter.worker.homes = frozenset({"celery"})
+    limiter.mover.watch = lambda homes: done.append(("watched", homes))
+    limiter.mover.empty = lambda homes: done.append(("emptied", homes))
+    c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
+    bootstep.SemaphoreConsumerStep.stop(_step(limiter, None), c)
+    assert done == [("watched", {"celery"}), ("emptied", {"celery"})]
 
 
 @pytest.mark.rabbitmq

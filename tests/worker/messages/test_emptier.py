@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from celery import Celery
 
 from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.permit import Permit
@@ -14,6 +15,7 @@ from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.stores.memory import MemoryStore
 from celery_semaphore.stores.options import StoreOptions
 from celery_semaphore.testing.clock import Clock
+from celery_semaphore.worker.limiter import limiter_of
 from celery_semaphore.worker.messages.emptier import Emptier
 from celery_semaphore.worker.messages.ticket_header import (
     TICKET,
@@ -109,3 +111,20 @@ def test_a_message_that_was_admitted_does_not_come_back_at_its_old_place(
     assert answer.ticket
     assert answer.ticket.nonce == ticket.nonce
     assert answer.ticket.since == (clock.now if was_admitted else ticket.since)
+
+
+def test_sweeps_watch_a_queue_for_a_while(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    limiter, emptied = limiter_of(app), list[frozenset[str]]()
+    limiter.queues.connected(tuple)
+    mover = limiter.mover
+    monkeypatch.setattr(mover, "empty", emptied.append)
+    monkeypatch.setattr(limiter.process.store, "in_force", (0, 50_000_000))
+    mover._absent |= {"sent to": 9e9, "away": 9e9}
+    mover.watch({"sent to", "left"})
+    assert mover._absent == {"away": 9e9}, "it may be there by now"
+    limiter.sweeper.sweep()
+    mover._watched["left"] -= 50
+    limiter.sweeper.sweep()
+    limiter.sweeper.sweep()
+    assert emptied == [{"sent to", "left"}, {"sent to"}, {"sent to"}]
+    assert mover._watched.keys() == {"sent to"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +19,14 @@ from tests.support.worker import CeleryWorker
 
 from ..brokers import BOTH, EITHER
 from ..conftest import Site
+from ..test_windows import fault
 from .test_parking import ONE, PARK, all_parked, done, messages, overtake, ran_once, started
 
 TWO: dict[str, Any] = PARK | {
     "task_annotations": {"call": {"limit": 2}, "export": {"limit": 1}},
 }
 WITHIN_S = 3.0
+ENDED_S = 10.0  # the next sweeps find what was sent to a worker that ended just then
 STOPS = ["stopped", "cancelled"]
 
 
@@ -230,4 +233,34 @@ def test_the_last_worker_takes_no_permit_along(broker: str, request: pytest.Fixt
     print("the others had run after", time.monotonic() - since)  # noqa: T201
     assert bulk.running(), "its own task is longer"
     assert not any(result.ready() for result in parked)
+    comes_back(site, parked)
+
+
+@pytest.mark.parametrize("broker", BOTH)
+def test_the_last_worker_ends_while_another_one_sends(
+    broker: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The sender had asked whether the queue is consumed; its worker has emptied it by the time the message comes."""
+    site: Site = request.getfixturevalue(broker)
+    goes_on = tmp_path / "goes on"
+    before = fault(site, tmp_path, "main: before publish") | {"FAULT_GOES_ON": str(goes_on)}
+    conf = TWO | {"semaphore_take_up": 60.0}
+    other = site.start(name="other", concurrency=2, conf=conf, env=before)
+    bulk = site.start(name="bulk", concurrency=1, queues=["bulk"], conf=conf)
+    held = site.occupy(2, "call")
+    parked = [site.send("call", 0.01, "w", queue="bulk") for _ in range(4)]
+    wait_until(lambda: site.waiting("api") == 4, 20, "they are parked")
+    wait_until(lambda: messages(site, request) == 0, 10, "they are acknowledged")
+    site.let_go()
+    done(held)
+    wait_until((tmp_path / "struck").exists, 10, "the other one is about to send")
+    bulk.warm()
+    bulk.wait(20)
+    goes_on.touch()
+    others = [site.send("call", 0.01, "o") for _ in range(3)]
+    since = time.monotonic()
+    done(others, ENDED_S)
+    print("the others had run after", time.monotonic() - since)  # noqa: T201
+    assert not any(result.ready() for result in parked)
+    assert "Traceback" not in other.log()
     comes_back(site, parked)
