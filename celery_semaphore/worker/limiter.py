@@ -57,6 +57,7 @@ class Limiter:
         self.notes: NotePipe | None = None
         self._process: ProcessState | None = None
         self._main = 0
+        self._swept: int | None = None  # the store's epoch at the last sweep
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
 
@@ -196,13 +197,16 @@ class Limiter:
         self.worker.saturation.tell(self._store())  # it raises where the store is away
 
     def _say_queues(self) -> None:
-        """Say which queues the worker consumes, and empty granted queues that neither it nor another one does.
-
-        A task may come to a granted queue after its last worker had emptied that queue: as long as the grant lasts.
-        """
+        """Say which queues the worker consumes, and empty granted queues that neither it nor another one does."""
         self.queues.say()
-        take_up = self._store().in_force[1] / 1_000_000  # in microseconds
-        self.mover.empty(without_granted(self.queues.own()) | self.mover.watched(take_up))
+        if not self.queues.is_connected():
+            return
+        store = self._store()
+        if store.epoch != self._swept:  # the others may not have said yet what they consume
+            self._swept = store.epoch
+            self.mover.forget_watched()
+        take_up = store.in_force[1] / 1_000_000  # in microseconds
+        self.mover.sweep(without_granted(self.queues.own()), take_up)
 
     def _announce(self, event: Event) -> None:
         self.process.announce(event)

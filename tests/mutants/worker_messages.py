@@ -172,8 +172,8 @@ MUTANTS = (
         "a granted queue is emptied by its worker alone",
         "what another one sent just then keeps its permit for a lease",
         "messages/bring_back",
-        "                    self._sent_to(parked.queue)\n",
-        "                    pass\n",
+        "                        self._sent_to(parked.queue)\n",
+        "                        pass\n",
         "tests/worker/messages/test_unconsumed_queues.py::test_the_last_worker_ends_while_another_one_sends",
     ),
     granted(
@@ -182,7 +182,7 @@ MUTANTS = (
         "main_process/bootstep",
         "                limiter.mover.watch(limiter.worker.homes)",
         "                pass",
-        "tests/worker/main_process/test_granted.py::test_what_goes_back_after_its_granted_queue_was_emptied_is_found",
+        "tests/worker/main_process/test_granted.py::test_a_granted_queue_that_was_emptied_is_watched",
     ),
     granted(
         "a queue that was not there is not looked at for ten minutes",
@@ -193,11 +193,47 @@ MUTANTS = (
         "tests/worker/messages/test_emptier.py::test_sweeps_watch_a_queue_for_a_while",
     ),
     granted(
+        "a queue is watched once the broker confirmed",
+        "a task that arrived, but for its confirm, is not looked for",
+        "messages/bring_back",
+        """                finally:
+                    if ways[0] != parked.queue:""",
+        """                except ZeroDivisionError:
+                    pass
+                else:
+                    if ways[0] != parked.queue:""",
+        "tests/worker/messages/test_waiting.py::test_a_queue_is_watched_after_an_error_too",
+    ),
+    granted(
+        "a worker without a connection empties queues",
+        "the others could not say what they consume: their granted tasks go behind the backlog",
+        "limiter",
+        "        if not self.queues.is_connected():\n            return\n",
+        "",
+        "tests/worker/messages/test_emptier.py::test_sweeps_watch_a_queue_for_a_while",
+    ),
+    granted(
+        "queues are watched across epochs",
+        "a store that forgot knows no consumer: granted tasks of living workers go behind the backlog",
+        "limiter",
+        "            self.mover.forget_watched()\n",
+        "",
+        "tests/worker/messages/test_emptier.py::test_sweeps_watch_a_queue_for_a_while",
+    ),
+    granted(
+        "each sweep adds a job",
+        "while the broker is slow, other messages wait for all of them",
+        "messages/message_mover",
+        "        if self._sweeping is not None and not self._sweeping.over:\n",
+        "        if False:\n",
+        "tests/worker/messages/test_emptier.py::test_one_sweep_at_a_time_empties_queues",
+    ),
+    granted(
         "a queue is watched for ever",
         "each sweep looks at every queue that a task was ever sent to",
         "messages/message_mover",
-        "                self._watched.pop(home, None)\n",
-        "                pass\n",
+        " if at >= since}\n",
+        "}\n",
         "tests/worker/messages/test_emptier.py::test_sweeps_watch_a_queue_for_a_while",
     ),
     granted(

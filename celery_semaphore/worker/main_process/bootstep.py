@@ -179,6 +179,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             limiter.sweeper.soon()  # its thread says it: a store that is away must not delay the end
         else:
             limiter.queues.disconnected()
+            limiter.mover.forget_watched()
         try:
             if self.granted is not None:
                 with _bounded_answers(c) if ends else nullcontext():

@@ -104,6 +104,7 @@ class GrantedQueues:
         self._remove(queue)
         if name in self._limiter.worker.homes:
             self._consumer.cancel_by_queue(granted_queue(name))
+            self._limiter.mover.watch([name])
             self._limiter.mover.empty([name])
 
     @property

@@ -79,9 +79,11 @@ class BringBack:
                 grant, parked = self._messages[0]
                 ways = queues_back(parked, unconsumed)
                 is_stranded = ways[0] in unconsumed and grant.token > 0
-                if ways[0] != parked.queue:  # before: the worker of that queue may end meanwhile
-                    self._sent_to(parked.queue)
-                self._send(grant, parked, ways, keeps=grant.token > 0 and not is_stranded)
+                try:
+                    self._send(grant, parked, ways, keeps=grant.token > 0 and not is_stranded)
+                finally:
+                    if ways[0] != parked.queue:  # it may be there after an error, too
+                        self._sent_to(parked.queue)
                 (stranded if is_stranded else sent).append(grant)
                 if is_stranded:
                     self._queues.warn(ways[0])

@@ -1,10 +1,10 @@
 """Emptier: move what lies in a granted queue without a consumer back into the queue that it belongs to.
 
-It lies there since granted queues were turned off, or since the last worker of the queue ended: no worker would run it,
-and its permit would idle. So the grant ends first, and the next in line gets the permit. Then the message is published,
-with confirm, and taken away: a crash in between leaves it in both queues. The two are different messages of one wait,
-so one runs and the other is a copy (A8, A9). Its ticket goes along; if it was admitted before, the store gives it a new
-place (A15).
+It lies there since granted queues were turned off, since the last worker of the queue ended, or since it was sent just
+when that worker ended: no worker would run it, and its permit would idle. So the grant ends first, and the next in line
+gets the permit. Then the message is published, with confirm, and taken away: a crash in between leaves it in both
+queues. The two are different messages of one wait, so one runs and the other is a copy (A8, A9). Its ticket goes along;
+if it was admitted before, the store gives it a new place (A15).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Emptier:
         self._queues = queues
         self._homes = frozenset(homes)
         self._absent = absent
+        self.over = False  # whether it ran, or was given up
 
     def run(self) -> None:
         """Move the messages that are there, some at a time."""
@@ -62,13 +63,15 @@ class Emptier:
         for home, queue in looked_at.items():
             if queue in unconsumed:
                 self._empty(queue, home)
+        self.over = True
 
     def lasts(self, error: Exception, tried_for: float) -> bool:  # noqa: ARG002 - part of the protocol
         """Give up what fails for a while: the next sweep tries it again."""
         return False
 
     def on_give_up(self) -> None:
-        """Do nothing: the messages stay where they are."""
+        """Leave the messages where they are."""
+        self.over = True
 
     def _empty(self, queue: str, home: str) -> None:
         for _ in range(MOVED_AT_ONCE):
@@ -102,6 +105,9 @@ class Emptier:
 
 
 def without_granted(consumed: Iterable[str]) -> frozenset[str]:
-    """Return the queues of these that are consumed without their granted queues."""
+    """Return the queues of these that are consumed without their granted queues, and are no granted queues."""
     consumed = frozenset(consumed)
-    return frozenset(queue for queue in consumed if granted_queue(queue) not in consumed)
+    granted = {granted_queue(queue) for queue in consumed}
+    return frozenset(
+        consumed - granted - {queue for queue in consumed if granted_queue(queue) in consumed}
+    )

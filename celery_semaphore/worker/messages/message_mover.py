@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 
 from celery import Celery
 
 from ...core.claim import Claim
 from ...core.store import HandedOn, Outgoing, Store
+from ...core.sweep import LONGEST_SWEEP_S
 from ...core.ticket import Ticket
 from ...settings import Settings
 from ...task.protocols import TaskRequest
@@ -16,6 +18,7 @@ from .bring_back import BringBack
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
 from .emptier import Emptier
+from .granted_queue import granted_queue
 from .job import CannotPark
 from .move_job import Announce, ignore
 from .park import Park
@@ -39,6 +42,7 @@ class MessageMover:
         brokers: Brokers,
         announce: Announce = ignore,
     ) -> None:
+        self._app = app
         self._announce = announce
         self._settings = settings
         self._queues = queues
@@ -46,6 +50,7 @@ class MessageMover:
         self._brokers = brokers
         self._absent: dict[str, float] = {}  # granted queues that are not there
         self._watched: dict[str, float] = {}  # since when, by queue
+        self._sweeping: Emptier | None = None  # of the last sweep
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(
@@ -109,33 +114,50 @@ class MessageMover:
     def watch(self, homes: Collection[str]) -> None:
         """Let sweeps empty the granted queues of these for a while, if no worker consumes them.
 
-        A task is sent there, or goes back there, and the last worker may end after it emptied the granted queue and
-        before the broker has that task.
+        A task may reach a granted queue just after the last worker had emptied it. On SQS they are not watched: a look
+        into an empty queue takes 10 s there, in the thread for which all other messages wait.
         """
+        if self._is_on_sqs:
+            return
         for home in homes:
             self._watched[home] = time.monotonic()
             self._absent.pop(home, None)  # it may be there by now
 
-    def watched(self, within: float) -> frozenset[str]:
-        """Return the queues that are watched since less than these seconds, and watch the others no more."""
-        since = time.monotonic() - within
-        for home, at in self._watched.copy().items():
-            if at < since:
-                self._watched.pop(home, None)
-        return frozenset(self._watched.copy())
+    @cached_property
+    def _is_on_sqs(self) -> bool:
+        return bool(self._app.connection_for_read().transport.driver_type == "sqs")
 
-    def empty(self, homes: Collection[str]) -> None:
-        """Move messages out of the granted queues of these queues, if no worker consumes them."""
-        if homes:
-            job = Emptier(
-                self._publisher,
-                self._queues,
-                homes,
-                self._absent,
-                store=self._store(),
-                handed_on=self._handed_on,
-            )
-            self._scheduler.add(job)
+    def forget_watched(self) -> None:
+        """Watch no queue: what the store knows of consumed queues may be old, or gone."""
+        self._watched = {}
+
+    def sweep(self, homes: Collection[str], take_up: float) -> None:
+        """Empty the granted queues of these queues, and of those that are watched, if no worker consumes them.
+
+        They are watched for ``take_up`` seconds, as long as a grant may last, and at least until the next sweep. One
+        such job at a time: the broker may be slow, and other messages wait behind it.
+        """
+        if self._sweeping is not None and not self._sweeping.over:
+            return
+        since, own = time.monotonic() - max(take_up, LONGEST_SWEEP_S), self._queues.own()
+        watched = {home for home, at in self._watched.copy().items() if at >= since}
+        unread = {home for home in watched if granted_queue(home) not in own}
+        self._sweeping = self.empty(unread.union(homes))
+
+    def empty(self, homes: Collection[str]) -> Emptier | None:
+        """Move messages out of the granted queues of these queues, if no worker consumes them; return the job."""
+        if not homes:
+            return None
+        job = Emptier(
+            self._publisher,
+            self._queues,
+            homes,
+            self._absent,
+            store=self._store(),
+            handed_on=self._handed_on,
+        )
+        self._scheduler.add(job)
+        return job
 
     def flush(self, timeout: float) -> None:
         """Wait until all is done, for ``timeout`` seconds at most."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from celery.bootsteps import CLOSE
+from celery.bootsteps import CLOSE, RUN
 from celery.concurrency.prefork import TaskPool
 from celery.worker import state
 
@@ -138,15 +138,24 @@ def test_what_goes_back_is_waited_for_in_bounds(
     assert waited == longest
 
 
-def test_what_goes_back_after_its_granted_queue_was_emptied_is_found() -> None:
-    """RabbitMQ may handle the reject of one connection after it answered the look of another one."""
-    limiter, done = _limiter([]), list[tuple[str, Any]]()
+@pytest.mark.parametrize(
+    ("how", "done"), [(CLOSE, ["give back", "watch", "empty"]), (RUN, ["forget", "give back"])]
+)
+def test_a_granted_queue_that_was_emptied_is_watched(how: int, done: list[str]) -> None:
+    """RabbitMQ may handle the reject of one connection after it answered the look of another one.
+
+    After a lost connection the store may know of no worker, since none could say what it consumes.
+    """
+    limiter, called = _limiter([]), list[str]()
     limiter.worker.homes = frozenset({"celery"})
-    limiter.mover.watch = lambda homes: done.append(("watched", homes))
-    limiter.mover.empty = lambda homes: done.append(("emptied", homes))
-    c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=CLOSE))
-    bootstep.SemaphoreConsumerStep.stop(_step(limiter, None), c)
-    assert done == [("watched", {"celery"}), ("emptied", {"celery"})]
+    limiter.queues.disconnected = lambda: None
+    limiter.mover.watch = lambda homes: called.append("watch" if homes == {"celery"} else "")
+    limiter.mover.empty = lambda _: called.append("empty")
+    limiter.mover.forget_watched = lambda: called.append("forget")
+    granted = SimpleNamespace(cancel=lambda: None, leave=lambda *, ends: called.append("give back"))
+    c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=how))
+    bootstep.SemaphoreConsumerStep.stop(_step(limiter, granted), c)
+    assert called == done
 
 
 @pytest.mark.rabbitmq

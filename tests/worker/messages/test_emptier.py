@@ -113,18 +113,55 @@ def test_a_message_that_was_admitted_does_not_come_back_at_its_old_place(
     assert answer.ticket.since == (clock.now if was_admitted else ticket.since)
 
 
-def test_sweeps_watch_a_queue_for_a_while(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
-    limiter, emptied = limiter_of(app), list[frozenset[str]]()
-    limiter.queues.connected(tuple)
-    mover = limiter.mover
-    monkeypatch.setattr(mover, "empty", emptied.append)
-    monkeypatch.setattr(limiter.process.store, "in_force", (0, 50_000_000))
+def test_sweeps_watch_a_queue_for_a_while(app: Celery) -> None:
+    limiter = limiter_of(app)
+    limiter.queues.connected(lambda: {"celery", "celery.granted", "alone"})
+    store, mover = limiter.process.store, limiter.mover
+    store.reap()  # so that it has an epoch
+    swept = list[frozenset[str]]()
+
+    def sweep() -> set[str]:
+        mover._sweeping = None
+        limiter._say_queues()
+        return set(swept.pop())
+
+    def empty(homes: Any) -> None:
+        swept.append(homes)
+
+    mover.empty = empty  # type: ignore[method-assign]
+    sweep()
     mover._absent |= {"sent to": 9e9, "away": 9e9}
-    mover.watch({"sent to", "left"})
+    mover.watch({"sent to", "left", "celery"})
     assert mover._absent == {"away": 9e9}, "it may be there by now"
-    limiter.sweeper.sweep()
+    store.in_force = (0, 50_000_000)
+    assert sweep() == {"alone", "sent to", "left"}, "it consumes the granted queue of the other one"
     mover._watched["left"] -= 50
-    limiter.sweeper.sweep()
-    limiter.sweeper.sweep()
-    assert emptied == [{"sent to", "left"}, {"sent to"}, {"sent to"}]
-    assert mover._watched.keys() == {"sent to"}
+    assert sweep() == {"alone", "sent to"}
+    store.in_force = (0, 1_000_000)
+    mover._watched["sent to"] -= 5
+    assert sweep() == {"alone", "sent to"}, "until the next sweep, however short a grant is"
+    store.in_force = (0, 50_000_000)
+    limiter.queues.disconnected()
+    limiter._say_queues()
+    assert not swept, "without a connection it knows of no other worker"
+    limiter.queues.connected(lambda: {"alone"})
+    store.epoch = (store.epoch or 0) + 1
+    assert sweep() == {"alone"}, "the others may not have said yet what they consume"
+
+
+def test_one_sweep_at_a_time_empties_queues(app: Celery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker may be slow, or away: other messages wait for the same thread."""
+    mover, jobs = limiter_of(app).mover, list[Emptier]()
+    monkeypatch.setattr(mover._scheduler, "add", jobs.append)
+    monkeypatch.setattr(mover._queues, "unconsumed", lambda _: frozenset())
+    mover.watch({"sent to"})
+    for _ in range(3):
+        mover.sweep(frozenset(), 30.0)
+    assert len(jobs) == 1
+    jobs[0].run()
+    mover.sweep(frozenset(), 30.0)
+    mover.sweep(frozenset(), 30.0)
+    assert len(jobs) == 2
+    jobs[1].on_give_up()
+    mover.sweep(frozenset(), 30.0)
+    assert len(jobs) == 3

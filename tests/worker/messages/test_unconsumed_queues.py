@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -261,6 +262,8 @@ def test_the_last_worker_ends_while_another_one_sends(
     since = time.monotonic()
     done(others, ENDED_S)
     print("the others had run after", time.monotonic() - since)  # noqa: T201
+    with closing(site.store()) as store:
+        wait_until(lambda: not store.snapshot("api").occupied, ENDED_S, "each permit is back")
     assert not any(result.ready() for result in parked)
     assert "Traceback" not in other.log()
     comes_back(site, parked)

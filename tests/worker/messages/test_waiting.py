@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +16,7 @@ from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.messages.bring_back import BringBack
+from celery_semaphore.worker.messages.bring_back import BringBack, nobody_looks
 from celery_semaphore.worker.messages.brokers import Brokers
 from celery_semaphore.worker.messages.consumed_queues import ConsumedQueues
 from celery_semaphore.worker.messages.job import CannotPark, RetryLater
@@ -240,7 +240,12 @@ def test_a_message_comes_out_as_it_went_in() -> None:
 BOTH = frozenset({"celery", "celery.granted"})
 
 
-def bring_back(store: MemoryStore, broker: Broker, consumed: Collection[str] = BOTH) -> BringBack:
+def bring_back(
+    store: MemoryStore,
+    broker: Broker,
+    consumed: Collection[str] = BOTH,
+    sent_to: Callable[[str], object] = nobody_looks,
+) -> BringBack:
     """Send what is granted; another worker consumes these queues."""
     store.consume("another", consumed, BOTH - set(consumed))
     queues = ConsumedQueues(lambda: store)
@@ -253,6 +258,7 @@ def bring_back(store: MemoryStore, broker: Broker, consumed: Collection[str] = B
         queues=queues,
         brokers=Brokers(app, Settings.from_app(app), lambda: store),
         found=lambda _: None,
+        sent_to=sent_to,
     )
 
 
@@ -261,6 +267,19 @@ def three_granted(store: MemoryStore) -> list[Ticket]:
     tickets = [parked(store, holder) for holder in "abc"]
     store.set_limit(3, "one")
     return tickets
+
+
+def test_a_queue_is_watched_after_an_error_too() -> None:
+    """The message may have arrived, and only its confirm was lost."""
+    store, watched = Store(), list[str]()
+    three_granted(store)
+    job = bring_back(store, Broker(OSError("no confirm")), sent_to=watched.append)
+    with pytest.raises(OSError, match="no confirm"):
+        job.run()
+    assert watched == ["celery"]
+    away = list[str]()
+    bring_back(store, Broker(), {"celery"}, sent_to=away.append).run()
+    assert not away, "it went to its own queue"
 
 
 def test_the_store_is_told_what_the_broker_has(store: Store) -> None:
