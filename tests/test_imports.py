@@ -54,7 +54,6 @@ def test_a_django_project_may_name_its_settings_after_the_package_was_imported()
 SENDS = """
 import sys
 from importlib.metadata import version
-from typing import get_type_hints
 from celery import Celery
 from celery_semaphore import LimitedTask
 
@@ -82,7 +81,6 @@ def test_a_process_that_only_sends_loads_no_code_of_workers() -> None:
 RUNS = """
 import sys
 from importlib.metadata import version
-from typing import get_type_hints
 from types import SimpleNamespace
 import celery_semaphore.worker.main_process.bootstep
 

@@ -112,6 +112,7 @@ def _send(app: Any, store: Store, grants: Collection[Grant]) -> None:
             queues=ConsumedQueues(lambda: store, lambda: brokers.own),
             brokers=brokers,
             found=lambda _: None,
+            sent_to=lambda _: None,  # nothing sweeps here
             grants=grants,
         ).run()
     except Exception as error:  # noqa: BLE001 - whatever it is, they stay in the store

@@ -23,7 +23,6 @@ from ..settings import Settings
 from .messages.broker import is_amqp
 from .messages.brokers import Brokers
 from .messages.consumed_queues import ConsumedQueues
-from .messages.emptier import without_granted
 from .messages.granted_queue import granted_queue, home_queue
 from .messages.message_mover import MessageMover
 from .messages.sweeper import Sweeper
@@ -57,7 +56,6 @@ class Limiter:
         self.notes: NotePipe | None = None
         self._process: ProcessState | None = None
         self._main = 0
-        self._swept: int | None = None  # the store's epoch at the last sweep
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
 
@@ -199,14 +197,8 @@ class Limiter:
     def _say_queues(self) -> None:
         """Say which queues the worker consumes, and empty granted queues that neither it nor another one does."""
         self.queues.say()
-        if not self.queues.is_connected():
-            return
-        store = self._store()
-        if store.epoch != self._swept:  # the others may not have said yet what they consume
-            self._swept = store.epoch
-            self.mover.forget_watched()
-        take_up = store.in_force[1] / 1_000_000  # in microseconds
-        self.mover.sweep(without_granted(self.queues.own()), take_up)
+        if self.queues.is_connected():
+            self.mover.sweep()
 
     def _announce(self, event: Event) -> None:
         self.process.announce(event)

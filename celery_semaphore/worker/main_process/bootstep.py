@@ -194,8 +194,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             if ends:
                 # A message that was published again must be acknowledged on this connection, or it is delivered twice.
                 limiter.mover.flush(_longest_flush(limiter.settings.publish_timeout))
-                limiter.mover.watch(limiter.worker.homes)  # what goes back may come a moment later
-                limiter.mover.empty(limiter.worker.homes)  # while tasks still run here
+                limiter.mover.leave(limiter.worker.homes)  # while tasks still run here
             limiter.worker.connections += 1
 
     def _forget_waiting(self, *, ends: bool) -> None:

@@ -104,8 +104,7 @@ class GrantedQueues:
         self._remove(queue)
         if name in self._limiter.worker.homes:
             self._consumer.cancel_by_queue(granted_queue(name))
-            self._limiter.mover.watch([name])
-            self._limiter.mover.empty([name])
+            self._limiter.mover.leave([name])
 
     @property
     def _consumer(self) -> Any:

@@ -24,10 +24,6 @@ logger = logging.getLogger(__name__)
 _warnings = HourlyWarnings(logger)
 
 
-def nobody_looks(_home: str) -> None:
-    """Do nothing, in a process that does not sweep."""
-
-
 class BringBack:
     """Takes messages out of the outbox and sends each by a queue that a worker consumes.
 
@@ -47,8 +43,8 @@ class BringBack:
         queues: ConsumedQueues,
         brokers: Brokers,
         found: Callable[[Outgoing], object],
+        sent_to: Callable[[str], object],
         grants: Iterable[Grant] = (),
-        sent_to: Callable[[str], object] = nobody_looks,
         announce: Announce = ignore,
     ) -> None:
         self._announce = announce

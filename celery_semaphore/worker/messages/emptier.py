@@ -107,7 +107,5 @@ class Emptier:
 def without_granted(consumed: Iterable[str]) -> frozenset[str]:
     """Return the queues of these that are consumed without their granted queues, and are no granted queues."""
     consumed = frozenset(consumed)
-    granted = {granted_queue(queue) for queue in consumed}
-    return frozenset(
-        consumed - granted - {queue for queue in consumed if granted_queue(queue) in consumed}
-    )
+    others = consumed - {granted_queue(queue) for queue in consumed}
+    return frozenset(queue for queue in others if granted_queue(queue) not in consumed)

@@ -17,8 +17,7 @@ from ...task.protocols import TaskRequest
 from .bring_back import BringBack
 from .brokers import Brokers
 from .consumed_queues import ConsumedQueues
-from .emptier import Emptier
-from .granted_queue import granted_queue
+from .emptier import Emptier, without_granted
 from .job import CannotPark
 from .move_job import Announce, ignore
 from .park import Park
@@ -51,6 +50,7 @@ class MessageMover:
         self._absent: dict[str, float] = {}  # granted queues that are not there
         self._watched: dict[str, float] = {}  # since when, by queue
         self._sweeping: Emptier | None = None  # of the last sweep
+        self._swept: int | None = None  # the store's epoch then
         self._store = store
         self._publisher = Publisher(app, settings.publish_timeout)
         self._scheduler = Scheduler(
@@ -111,6 +111,11 @@ class MessageMover:
             )
             self._scheduler.add(job)
 
+    def leave(self, homes: Collection[str]) -> None:
+        """Empty the granted queues of these, which this worker consumes no more, unless another one does."""
+        self.watch(homes)  # what goes back may come a moment later
+        self._empty(homes)
+
     def watch(self, homes: Collection[str]) -> None:
         """Let sweeps empty the granted queues of these for a while, if no worker consumes them.
 
@@ -131,21 +136,25 @@ class MessageMover:
         """Watch no queue: what the store knows of consumed queues may be old, or gone."""
         self._watched = {}
 
-    def sweep(self, homes: Collection[str], take_up: float) -> None:
-        """Empty the granted queues of these queues, and of those that are watched, if no worker consumes them.
+    def sweep(self) -> None:
+        """Empty granted queues that no worker consumes: of the worker's own queues, and of those that are watched.
 
-        They are watched for ``take_up`` seconds, as long as a grant may last, and at least until the next sweep. One
-        such job at a time: the broker may be slow, and other messages wait behind it.
+        They are watched for ``take_up``, as long as a grant may last, and at least until the next sweep. One such job
+        at a time: the broker may be slow, and other messages wait behind it.
         """
-        if self._sweeping is not None and not self._sweeping.over:
-            return
-        since, own = time.monotonic() - max(take_up, LONGEST_SWEEP_S), self._queues.own()
-        watched = {home for home, at in self._watched.copy().items() if at >= since}
-        unread = {home for home in watched if granted_queue(home) not in own}
-        self._sweeping = self.empty(unread.union(homes))
+        store = self._store()
+        if store.epoch != self._swept:  # the others may not have said yet what they consume
+            self._swept = store.epoch
+            self.forget_watched()
+        if self._sweeping is None or self._sweeping.over:
+            longest = max(
+                store.in_force[1] / 1_000_000, LONGEST_SWEEP_S
+            )  # take_up, in microseconds
+            since = time.monotonic() - longest
+            watched = {home for home, at in self._watched.copy().items() if at >= since}
+            self._sweeping = self._empty(without_granted(self._queues.own() | watched))
 
-    def empty(self, homes: Collection[str]) -> Emptier | None:
-        """Move messages out of the granted queues of these queues, if no worker consumes them; return the job."""
+    def _empty(self, homes: Collection[str]) -> Emptier | None:
         if not homes:
             return None
         job = Emptier(

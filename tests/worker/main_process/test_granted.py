@@ -112,7 +112,7 @@ def _step(limiter: Any, granted: Any) -> Any:
 def _limiter(waited: list[float]) -> SimpleNamespace:
     return SimpleNamespace(
         settings=SimpleNamespace(publish_timeout=10.0),
-        mover=SimpleNamespace(flush=waited.append, empty=lambda _: None, watch=lambda _: None),
+        mover=SimpleNamespace(flush=waited.append, leave=lambda _: None),
         queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
         sweeper=SimpleNamespace(soon=lambda: None),
         close=lambda _timeout, *, flush: waited.append(flush),
@@ -139,7 +139,7 @@ def test_what_goes_back_is_waited_for_in_bounds(
 
 
 @pytest.mark.parametrize(
-    ("how", "done"), [(CLOSE, ["give back", "watch", "empty"]), (RUN, ["forget", "give back"])]
+    ("how", "done"), [(CLOSE, ["give back", "leave"]), (RUN, ["forget", "give back"])]
 )
 def test_a_granted_queue_that_was_emptied_is_watched(how: int, done: list[str]) -> None:
     """RabbitMQ may handle the reject of one connection after it answered the look of another one.
@@ -149,8 +149,7 @@ def test_a_granted_queue_that_was_emptied_is_watched(how: int, done: list[str]) 
     limiter, called = _limiter([]), list[str]()
     limiter.worker.homes = frozenset({"celery"})
     limiter.queues.disconnected = lambda: None
-    limiter.mover.watch = lambda homes: called.append("watch" if homes == {"celery"} else "")
-    limiter.mover.empty = lambda _: called.append("empty")
+    limiter.mover.leave = lambda homes: called.append("leave" if homes == {"celery"} else "")
     limiter.mover.forget_watched = lambda: called.append("forget")
     granted = SimpleNamespace(cancel=lambda: None, leave=lambda *, ends: called.append("give back"))
     c: Any = SimpleNamespace(app=None, connection=None, blueprint=SimpleNamespace(state=how))

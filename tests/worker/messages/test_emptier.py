@@ -128,10 +128,12 @@ def test_sweeps_watch_a_queue_for_a_while(app: Celery) -> None:
     def empty(homes: Any) -> None:
         swept.append(homes)
 
-    mover.empty = empty  # type: ignore[method-assign]
+    mover._empty = empty  # type: ignore[method-assign]
     sweep()
     mover._absent |= {"sent to": 9e9, "away": 9e9}
-    mover.watch({"sent to", "left", "celery"})
+    mover.watch({"sent to", "celery"})
+    mover.leave({"left"})
+    assert swept.pop() == {"left"}, "at once, too"
     assert mover._absent == {"away": 9e9}, "it may be there by now"
     store.in_force = (0, 50_000_000)
     assert sweep() == {"alone", "sent to", "left"}, "it consumes the granted queue of the other one"
@@ -156,12 +158,12 @@ def test_one_sweep_at_a_time_empties_queues(app: Celery, monkeypatch: pytest.Mon
     monkeypatch.setattr(mover._queues, "unconsumed", lambda _: frozenset())
     mover.watch({"sent to"})
     for _ in range(3):
-        mover.sweep(frozenset(), 30.0)
+        mover.sweep()
     assert len(jobs) == 1
     jobs[0].run()
-    mover.sweep(frozenset(), 30.0)
-    mover.sweep(frozenset(), 30.0)
+    mover.sweep()
+    mover.sweep()
     assert len(jobs) == 2
     jobs[1].on_give_up()
-    mover.sweep(frozenset(), 30.0)
+    mover.sweep()
     assert len(jobs) == 3

@@ -16,7 +16,7 @@ from celery_semaphore.core.wait import Kind, Wait
 from celery_semaphore.errors import SemaphoreError, StoreUnavailable
 from celery_semaphore.settings import Settings
 from celery_semaphore.stores.memory import MemoryStore
-from celery_semaphore.worker.messages.bring_back import BringBack, nobody_looks
+from celery_semaphore.worker.messages.bring_back import BringBack
 from celery_semaphore.worker.messages.brokers import Brokers
 from celery_semaphore.worker.messages.consumed_queues import ConsumedQueues
 from celery_semaphore.worker.messages.job import CannotPark, RetryLater
@@ -244,7 +244,7 @@ def bring_back(
     store: MemoryStore,
     broker: Broker,
     consumed: Collection[str] = BOTH,
-    sent_to: Callable[[str], object] = nobody_looks,
+    sent_to: Callable[[str], object] = str,
 ) -> BringBack:
     """Send what is granted; another worker consumes these queues."""
     store.consume("another", consumed, BOTH - set(consumed))
