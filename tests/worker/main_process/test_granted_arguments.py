@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from kombu import Exchange, Queue
 
+from celery_semaphore.worker.messages.broker import name_of_broker
+from celery_semaphore.worker.messages.consumed_queues import of_broker
 from celery_semaphore.worker.messages.granted_queue import LEFT_FOR_S, queue_beside
 from tests.support.process import wait_until
 from tests.support.rabbit import Rabbit
@@ -180,13 +182,19 @@ def test_a_queue_with_arguments_that_its_sender_does_not_know(
     all_parked(site, request, 3)
     parker.warm()
     parker.wait(20)
-    store.consume("killed", ["celery.granted"])
+    broker = name_of_broker(site.client)
+    store.consume("killed", [of_broker(broker, "celery.granted")])
     rabbitmq_server.control("delete_queue", "-p", host, "celery.granted")
     other = site.start(name="other", concurrency=1, queues=["other"], conf=PARK)
     store.set_limit(None, "one")
-    wait_until(lambda: site.waiting() == 2, 20, "the first was sent")
+    with site.client.connection_for_read() as connection:
+        home = Queue("celery")(connection.default_channel)
+        count = lambda: home.queue_declare(passive=True).message_count  # noqa: E731
+        wait_until(lambda: count() == 1, 20, "the first was sent")
+    assert site.waiting() == 2  # not three: it has its permit
     site.start(name="heir", concurrency=1, conf=PARK, env=env)
     done(parked, 20)
     ran_once(site, "w", parked, 1)
     assert "PreconditionFailed" not in other.log()
+    assert "no worker consumes" not in other.log()  # else it would come without its permit
     store.close()
