@@ -7,6 +7,7 @@ from .mutant import Group
 kept = Group("kept", "celery_semaphore/worker")
 asking = Group("asking", "celery_semaphore/worker")
 hoarding = Group("hoarding", "celery_semaphore/worker")
+LOST = "tests/worker/keeping/test_lost_messages.py"
 
 MUTANTS = (
     kept(
@@ -121,7 +122,7 @@ MUTANTS = (
         "keeping/redis_redelivery",
         "if ours and ",
         "if ",
-        "tests/worker/keeping/test_lost_messages.py::test_a_message_is_known_by_its_time",
+        f"{LOST}::test_a_message_is_known_by_its_time",
     ),
     hoarding(
         "what runs is given back",
@@ -129,6 +130,54 @@ MUTANTS = (
         "keeping/lost_messages",
         "for tag, at in self._noted.items() if tag not in self._running}",
         "for tag, at in self._noted.items()}",
-        "tests/worker/keeping/test_lost_messages.py::test_a_message_of_a_process[runs]",
+        f"{LOST}::test_a_message_of_a_process[runs-False]",
+    ),
+    hoarding(
+        "the next connection gives it back",
+        "a worker that ends makes none",
+        "main_process/bootstep",
+        "        limiter.worker.lost.give_back_at_end(\n",
+        "        (lambda *_: None)(\n",
+        f"{LOST}::test_a_worker_that_ends_before_it_is_connected_again[warm-threads]",
+    ),
+    hoarding(
+        "the end of a worker is its stop",
+        "a cold shutdown is another one",
+        "main_process/bootstep",
+        "        self.stop(parent)\n",
+        "        pass\n",
+        f"{LOST}::test_a_worker_that_ends_before_it_is_connected_again[cold-prefork]",
+    ),
+    hoarding(
+        "the step of the consumer says that it left",
+        "without a connection Celery does not stop that step",
+        "main_process/bootstep",
+        "            limiter.queues.leave()\n            limiter.sweeper.soon()\n        limiter.worker",
+        "            pass\n        limiter.worker",
+        f"{LOST}::test_a_worker_that_ends_before_it_is_connected_again[warm-threads]",
+    ),
+    hoarding(
+        "a worker that ends connects once more",
+        "most workers have lost nothing",
+        "keeping/lost_messages",
+        "if self._channel is not None or not self._left():",
+        "if self._channel is not None:",
+        f"{LOST}::test_a_worker_that_lost_nothing_does_not_connect_again",
+    ),
+    hoarding(
+        "what is noted is lost",
+        "its connection is there, and kombu closes it",
+        "keeping/lost_messages",
+        "if self._channel is not None or not self._left():",
+        "if not self._left():",
+        f"{LOST}::test_a_worker_that_lost_nothing_does_not_connect_again",
+    ),
+    hoarding(
+        "a running task stays one",
+        "Celery ends it at a lost connection, and at a cold shutdown",
+        "keeping/lost_messages",
+        "self._running.items() if not _is_ended(each)}",
+        "self._running.items()}",
+        f"{LOST}::test_a_message_of_a_process[was ended by Celery-True]",
     ),
 )

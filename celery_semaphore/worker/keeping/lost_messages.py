@@ -7,7 +7,8 @@ unacknowledged until the visibility timeout, an hour by default. How it fails:
 * Another worker got a message meanwhile: the time of its delivery is another one, and it is left alone.
 * The connection is lost once more before that: the messages stay noted.
 * A task still runs: its message is left alone, unless the task is refused then, or Celery has ended it.
-* The worker is killed before that: the messages wait for the visibility timeout.
+* The worker ends before that: it connects once more for this alone.
+* The server is still away then, or the worker is killed: the messages wait for the visibility timeout.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from celery import Celery
 from celery.worker import state
 
 from ...task.celery_types import Consumer
 from ...task.protocols import TaskMessage
 from ..celery_internals import Times, note_times, times_of, unacknowledged_on
+from ..messages.broker import connected
 from .kept_message import KeptMessage
 from .redis_redelivery import restore
 
 logger = logging.getLogger(__name__)
+
+WAIT_FOR_TIMEOUT = "messages of a lost connection wait for the visibility timeout of the broker"
 
 
 class LostMessages:
@@ -58,9 +63,6 @@ class LostMessages:
         if c.connection.transport.driver_type == "redis":
             note_times(c.connection)
             self._channel = c.task_consumer.channel
-            self._running = {
-                tag: each for tag, each in self._running.items() if not _is_ended(each)
-            }
             self._give_back()
 
     def refused(self, message: TaskMessage) -> None:
@@ -68,9 +70,24 @@ class LostMessages:
         if self._running.pop(message.delivery_tag, None) is not None and self._channel is not None:
             self._give_back()
 
+    def give_back_at_end(self, app: Celery, timeout: float) -> None:
+        """Give back what is noted, by a connection of its own, if the worker ends before it has another one.
+
+        No answer of the broker may take longer than ``timeout`` seconds.
+        """
+        if self._channel is not None or not self._left():
+            return
+        try:
+            with connected(app, timeout) as connection:
+                # It declares the queues, by which a message's own one is found.
+                self._channel = app.amqp.TaskConsumer(connection.default_channel).channel
+                self._give_back()
+        except Exception as error:  # noqa: BLE001 - the worker must end
+            logger.warning("%s: %r", WAIT_FOR_TIMEOUT, error)
+        self._channel = None
+
     def _give_back(self) -> None:
-        lost = {tag: at for tag, at in self._noted.items() if tag not in self._running}
-        if not lost:
+        if not (lost := self._left()):
             return
         logger.info("%d messages of the lost connection go back to the broker", len(lost))
         try:
@@ -78,10 +95,14 @@ class LostMessages:
         except self._channel.connection_errors:
             raise  # the loop notices that this connection is lost, too
         except Exception:
-            text = "messages of a lost connection wait for the visibility timeout of the broker"
-            logger.warning(text, exc_info=True)
+            logger.warning(WAIT_FOR_TIMEOUT, exc_info=True)
         for tag in lost:
             del self._noted[tag]
+
+    def _left(self) -> dict[str, Times]:
+        """Return what may go back: of what is noted, all but the messages of running tasks."""
+        self._running = {tag: each for tag, each in self._running.items() if not _is_ended(each)}
+        return {tag: at for tag, at in self._noted.items() if tag not in self._running}
 
 
 def _is_ended(request: Any) -> bool:

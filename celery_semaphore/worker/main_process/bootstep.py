@@ -47,7 +47,7 @@ from .worker_metrics import metrics_of
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_S = 5.0  # for releasing what the worker has when it ends
-ANSWER_S = 5.0  # timeout of one answer of RabbitMQ at a warm shutdown
+ANSWER_S = 5.0  # timeout of one answer of the broker at a warm shutdown
 COLD_ANSWER_S = 1.0  # at a cold one: Celery has waited for several answers, and a supervisor kills a slow worker
 NONE_COMES_S = 0.1  # for each answer after the first one that timed out
 FAREWELL_S = 1.0  # for telling the store that the worker consumes no queue; else that lapses
@@ -110,7 +110,21 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         hub.add_reader(self.limiter.waker.fileno(), self.limiter.on_wake)
 
     def stop(self, parent: WorkController) -> None:
-        """Do nothing: tasks still run, so their permits are kept until the consumer step's shutdown."""
+        """Leave a broker without a connection to it: then Celery does not stop the consumer's step.
+
+        Tasks still run, so their permits are kept until that step's shutdown.
+        """
+        limiter = self.limiter
+        if not limiter.queues.is_connected():
+            limiter.queues.leave()
+            limiter.sweeper.soon()
+        limiter.worker.lost.give_back_at_end(
+            parent.app, COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
+        )
+
+    def terminate(self, parent: WorkController) -> None:
+        """Do the same at a cold shutdown."""
+        self.stop(parent)
 
 
 class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery ships no types

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery import Celery
 from celery.worker import state
 from kombu import Connection
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.celery_internals import note_times
-from celery_semaphore.worker.keeping.lost_messages import LostMessages
+from celery_semaphore.worker.keeping.lost_messages import WAIT_FOR_TIMEOUT, LostMessages
+from celery_semaphore.worker.messages.broker import name_of_broker
+from celery_semaphore.worker.messages.consumed_queues import of_broker
 from tests.conftest import need
 from tests.support.counter import Counter, CounterServer
 from tests.support.process import wait_until
@@ -28,6 +31,8 @@ from .test_kept import LONG, ran_each_once, refusals, wait_until_kept
 from .test_redelivery import drained, received, waiting
 
 AOF = {"appendonly": "yes", "appendfsync": "always"}
+LATER = "Trying again in 4.00 seconds"  # the pause after the second attempt
+NOWHERE = "redis://127.0.0.1:1/0"  # a connection would be refused
 GIVEN_BACK = "messages of the lost connection go back"
 pytestmark = pytest.mark.slow
 
@@ -124,6 +129,60 @@ def test_what_was_prefetched_goes_on(
         wait_until(lambda: client.hlen("unacked") == client.llen("celery") == 0, 10, "none is left")
 
 
+@pytest.mark.parametrize(
+    ("how", "pool"),
+    [("warm", "threads"), ("cold", "prefork"), *also(("warm", "prefork"), ("cold", "threads"))],
+)
+def test_a_worker_that_ends_before_it_is_connected_again(
+    durable_site: Site, broker: ValkeyServer, pool: str, how: str
+) -> None:
+    """What was delivered to it goes back in its order, while its last task still runs."""
+    site = durable_site
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(name="ends", pool=pool, concurrency=1, conf=LONG)
+    results = [site.send("hold", 0.0, "w") for _ in range(10)]
+    wait_until_kept(site, worker, 10)
+    busy = site.send("call", None, "busy")
+    wait_until(lambda: site.inside("busy") == 1, 20, "a task runs that does not end")
+    broker.kill()
+    worker.wait_until(lambda: LATER in worker.log(), 30, "it waits until it tries to connect again")
+    broker.start()
+    getattr(worker, how)()
+    with broker.client() as client:
+        wait_until(lambda: client.llen("celery") == 10, 10, "they are back")
+        assert client.hlen("unacked") == 0
+    left = {of_broker(name_of_broker(site.client), "celery")}
+    wait_until(lambda: store.unconsumed(left) == left, 10, "it has said that it consumes no more")
+    assert how == "cold" or not busy.ready()
+    site.let_go("busy")
+    worker.wait(20)
+    site.start(name="heir", concurrency=1, conf=LONG)
+    store.release("outside", [ONE])
+    store.close()
+    done(results, 30)
+    ran_each_once(site, "w", results)
+    assert started(site, "w") == [each.id for each in results]
+
+
+def test_a_worker_that_ends_while_the_broker_is_away(
+    durable_site: Site, broker: ValkeyServer
+) -> None:
+    """It says what becomes of its messages."""
+    site = durable_site
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(concurrency=1, conf=LONG)
+    site.send("hold", 0.0, "w")
+    wait_until_kept(site, worker, 1)
+    broker.kill()
+    worker.wait_until(lambda: "Cannot connect" in worker.log(), 30, "it has noticed")
+    worker.warm()
+    worker.wait(20)
+    store.close()
+    assert f"{WAIT_FOR_TIMEOUT}: OperationalError(" in worker.log()
+
+
 def test_a_broker_that_comes_back_empty(durable_site: Site, broker: ValkeyServer) -> None:
     site = durable_site
     store = site.store()
@@ -190,8 +249,9 @@ class Running:
         self.message, self._already_cancelled = message, ended
 
 
+@pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("how", ["runs", "is refused", "was ended by Celery"])
-def test_a_message_of_a_process(valkey: ValkeyServer, how: str) -> None:
+def test_a_message_of_a_process(valkey: ValkeyServer, how: str, ends: bool) -> None:
     """It is left alone until its process has refused it, or Celery has ended that because of the lost connection."""
     lost = LostMessages()
     with received(valkey.url, [0, 1, 2]) as (channel, messages):
@@ -201,15 +261,36 @@ def test_a_message_of_a_process(valkey: ValkeyServer, how: str) -> None:
         channel.qos._delivered.clear()  # as kombu does, which could give nothing back
     state.active_requests.discard(running)
     with Connection(valkey.url) as again:
-        lost.give_back(consumer(again.channel()))
+        if not ends:
+            lost.give_back(consumer(again.channel()))
         if how == "is refused":
             lost.refused(running.message)
+        lost.give_back_at_end(Celery(broker=valkey.url if ends else NOWHERE), 5.0)
         left = drained(valkey.url, 2 if how == "runs" else 3)
     assert [each.payload for each in left] == {
         "runs": [2, 0],
-        "is refused": [1, 2, 0],
+        "is refused": [2, 1, 0] if ends else [1, 2, 0],
         "was ended by Celery": [2, 1, 0],
     }[how]
+
+
+def test_a_worker_that_lost_nothing_does_not_connect_again(
+    valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor one whose connection is there, nor one for a task that still runs."""
+    app, lost = Celery(broker=NOWHERE), LostMessages()
+    lost.give_back_at_end(app, 5.0)
+    with received(valkey.url, [0]) as (channel, messages):
+        running = Running(messages[0])
+        state.active_requests.add(running)
+        lost.note(consumer(channel), [])
+        channel.qos._delivered.clear()
+        lost.give_back_at_end(app, 5.0)
+        lost.give_back(consumer(channel))
+        running._already_cancelled = True
+        lost.give_back_at_end(app, 5.0)
+    state.active_requests.discard(running)
+    assert not caplog.messages
 
 
 def test_a_message_is_known_by_its_time(valkey: ValkeyServer) -> None:
