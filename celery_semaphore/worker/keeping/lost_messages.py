@@ -7,13 +7,16 @@ unacknowledged until the visibility timeout, an hour by default. How it fails:
 * Another worker got a message meanwhile: the time of its delivery is another one, and it is left alone.
 * The connection is lost once more before that: the messages stay noted.
 * A task still runs: its message is left alone, unless the task is refused then, or Celery has ended it.
-* The worker ends before that: it connects once more for this alone.
+* The worker ends before that: it connects once more for this alone, before its pool ends. Once that has ended, it does
+  so for what the pool never began, for what was refused meanwhile, and for late acks that Celery has ended.
 * The server is still away then, or the worker is killed: the messages wait for the visibility timeout.
+* The server or a sentinel hangs then: a thread waits for it, and the worker for that no longer than for one answer.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +25,13 @@ from celery.worker import state
 
 from ...task.celery_types import Consumer
 from ...task.protocols import TaskMessage
-from ..celery_internals import Times, note_times, times_of, unacknowledged_on
+from ..celery_internals import (
+    Times,
+    note_times,
+    restore_nothing_at_exit,
+    times_of,
+    unacknowledged_on,
+)
 from ..messages.broker import connected
 from .kept_message import KeptMessage
 from .redis_redelivery import restore
@@ -33,12 +42,16 @@ WAIT_FOR_TIMEOUT = "messages of a lost connection wait for the visibility timeou
 
 
 class LostMessages:
-    """Has the delivery tags of all lost connections, which kombu never changes. Only the event loop changes them."""
+    """Has the delivery tags of all lost connections, which kombu never changes.
+
+    Only the event loop changes them, and after its end the main thread; but any thread may say what was refused.
+    """
 
     def __init__(self) -> None:
         self._noted: dict[str, Times] = {}  # the first one of its queue first
         self._running: dict[str, Any] = {}  # the requests that ran when it was lost
         self._channel: Any = None  # of the connection that is there
+        self._at_end: threading.Thread | None = None
 
     def note(self, c: Consumer, line: Sequence[KeptMessage]) -> None:
         """Note the messages of a connection that is lost, before kombu closes it; ``line`` is kept in this order."""
@@ -56,55 +69,81 @@ class LostMessages:
         for message in unacknowledged_on(c.connection):
             lost = next(ordered) if message.delivery_tag in tags else message
             self._noted[lost.delivery_tag] = times_of(lost)
+        # By then another worker may have them, by the same tags.
+        restore_nothing_at_exit(c.connection)
 
     def give_back(self, c: Consumer) -> None:
         """Give back what is noted, before the new connection consumes."""
         self._channel = None
         if c.connection.transport.driver_type == "redis":
             note_times(c.connection)
+            self._running = {
+                tag: each for tag, each in self._running.copy().items() if not _is_ended(each)
+            }
+            self._give_back(c.task_consumer.channel)
             self._channel = c.task_consumer.channel
-            self._give_back()
 
     def refused(self, message: TaskMessage) -> None:
-        """Give back the message of a task that was refused after its connection was lost."""
-        if self._running.pop(message.delivery_tag, None) is not None and self._channel is not None:
-            self._give_back()
+        """Let the message of a task go back that was refused after its connection was lost."""
+        self._running.pop(message.delivery_tag, None)
 
-    def give_back_at_end(self, app: Celery, timeout: float) -> None:
+    def give_back_refused(self) -> None:
+        """Give back the messages that were refused, if there is a connection by now."""
+        if self._channel is not None:
+            self._give_back(self._channel)
+
+    def give_back_at_end(self, app: Celery, timeout: float, *, pool_ended: bool) -> None:
         """Give back what is noted, by a connection of its own, if the worker ends before it has another one.
 
-        No answer of the broker may take longer than ``timeout`` seconds.
+        It takes ``timeout`` seconds at most.
         """
-        if self._channel is not None or not self._left():
+        if pool_ended:
+            self._running = {
+                tag: each for tag, each in self._running.copy().items() if not _may_run_again(each)
+            }
+        if self._channel is not None or not self._left() or self._at_end is not None:
             return
+        # Each of a broker's addresses, and each sentinel, may take the whole time.
+        thread = threading.Thread(target=self._connect_and_give_back, args=(app, timeout))
+        thread.daemon, self._at_end = True, thread
+        thread.start()
+        thread.join(timeout)
+        if thread.is_alive():
+            logger.warning("%s: it gave no answer within %s s", WAIT_FOR_TIMEOUT, timeout)
+        else:
+            self._at_end = None
+
+    def _connect_and_give_back(self, app: Celery, timeout: float) -> None:
         try:
             with connected(app, timeout) as connection:
                 # It declares the queues, by which a message's own one is found.
-                self._channel = app.amqp.TaskConsumer(connection.default_channel).channel
-                self._give_back()
+                self._give_back(app.amqp.TaskConsumer(connection.default_channel).channel)
         except Exception as error:  # noqa: BLE001 - the worker must end
             logger.warning("%s: %r", WAIT_FOR_TIMEOUT, error)
-        self._channel = None
 
-    def _give_back(self) -> None:
+    def _give_back(self, channel: Any) -> None:
         if not (lost := self._left()):
             return
         logger.info("%d messages of the lost connection go back to the broker", len(lost))
         try:
-            list(restore(self._channel, lost))
-        except self._channel.connection_errors:
+            list(restore(channel, lost))
+        except channel.connection_errors:
             raise  # the loop notices that this connection is lost, too
         except Exception:
             logger.warning(WAIT_FOR_TIMEOUT, exc_info=True)
         for tag in lost:
-            del self._noted[tag]
+            self._noted.pop(tag, None)
 
     def _left(self) -> dict[str, Times]:
         """Return what may go back: of what is noted, all but the messages of running tasks."""
-        self._running = {tag: each for tag, each in self._running.items() if not _is_ended(each)}
         return {tag: at for tag, at in self._noted.items() if tag not in self._running}
 
 
 def _is_ended(request: Any) -> bool:
     """Return whether Celery ended the task because its connection was lost, so that it is run again."""
     return bool(request._already_cancelled)  # noqa: SLF001 - see REQUEST_ATTRIBUTES
+
+
+def _may_run_again(request: Any) -> bool:
+    """Return whether a request of a pool that has ended was never begun, or was ended and has late acks."""
+    return request.time_start is None or (request.task.acks_late and _is_ended(request))

@@ -118,9 +118,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         if not limiter.queues.is_connected():
             limiter.queues.leave()
             limiter.sweeper.soon()
-        limiter.worker.lost.give_back_at_end(
-            parent.app, COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
-        )
+        limiter.worker.lost.give_back_at_end(parent.app, _longest_answer(), pool_ended=False)
 
     def terminate(self, parent: WorkController) -> None:
         """Do the same at a cold shutdown."""
@@ -220,14 +218,19 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         elif kept is not None:
             kept.forget()
 
-    def shutdown(self, _c: Consumer) -> None:
+    def shutdown(self, c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
+        self.limiter.worker.lost.give_back_at_end(c.app, _longest_answer(), pool_ended=True)
         if self.asker is not None:
             self.asker.close(SHUTDOWN_TIMEOUT_S)
         if self.kept is not None:
             self.kept.session.join(SHUTDOWN_TIMEOUT_S)
         self.limiter.queues.join(FAREWELL_S)
         self.limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
+
+
+def _longest_answer() -> float:
+    return COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
 
 
 def _longest_flush(warm: float) -> float:
@@ -295,7 +298,7 @@ def _bounded_answers(c: Consumer) -> Iterator[None]:
         yield
         return
     socket, since = connection.connection.transport.sock, time.monotonic()
-    longest = COLD_ANSWER_S if shuts_down_cold() else ANSWER_S
+    longest = _longest_answer()
     if socket.gettimeout() != NONE_COMES_S:  # else an earlier one timed out
         socket.settimeout(longest)
     try:

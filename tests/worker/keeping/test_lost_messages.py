@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from celery import Celery
 from celery.worker import state
-from kombu import Connection
+from kombu import Connection, Queue
 
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.worker.celery_internals import note_times
+from celery_semaphore.worker.keeping import lost_messages
 from celery_semaphore.worker.keeping.lost_messages import WAIT_FOR_TIMEOUT, LostMessages
 from celery_semaphore.worker.messages.broker import name_of_broker
 from celery_semaphore.worker.messages.consumed_queues import of_broker
@@ -145,22 +150,28 @@ def test_a_worker_that_ends_before_it_is_connected_again(
     wait_until_kept(site, worker, 10)
     busy = site.send("call", None, "busy")
     wait_until(lambda: site.inside("busy") == 1, 20, "a task runs that does not end")
+    queued = site.send("free")
+    wait_until(lambda: len(deliveries(site)) == 12, 20, "it has received that, too")
     broker.kill()
     worker.wait_until(lambda: LATER in worker.log(), 30, "it waits until it tries to connect again")
     broker.start()
     getattr(worker, how)()
+    # A pool of threads has a queue of its own, of which it gives nothing back before its end.
+    back = 10 if pool == "threads" else 11
     with broker.client() as client:
-        wait_until(lambda: client.llen("celery") == 10, 10, "they are back")
-        assert client.hlen("unacked") == 0
+        wait_until(lambda: client.llen("celery") == back, 10, "they are back")
     left = {of_broker(name_of_broker(site.client), "celery")}
     wait_until(lambda: store.unconsumed(left) == left, 10, "it has said that it consumes no more")
     assert how == "cold" or not busy.ready()
     site.let_go("busy")
     worker.wait(20)
+    assert worker.log().count("Connected to") == 1  # else it would end like any other one
+    with broker.client() as client:
+        assert client.hlen("unacked") == 0
     site.start(name="heir", concurrency=1, conf=LONG)
     store.release("outside", [ONE])
     store.close()
-    done(results, 30)
+    done([queued, *results], 30)
     ran_each_once(site, "w", results)
     assert started(site, "w") == [each.id for each in results]
 
@@ -245,52 +256,143 @@ def consumer(channel: Any) -> Any:
 class Running:
     """A request, as far as this is looked at."""
 
-    def __init__(self, message: Any, *, ended: bool = False) -> None:
+    def __init__(
+        self, message: Any, *, begun: bool = True, ended: bool = False, late: bool = True
+    ) -> None:
         self.message, self._already_cancelled = message, ended
+        self.time_start, self.task = 1.0 if begun else None, SimpleNamespace(acks_late=late)
 
 
-@pytest.mark.parametrize("ends", [False, True])
-@pytest.mark.parametrize("how", ["runs", "is refused", "was ended by Celery"])
-def test_a_message_of_a_process(valkey: ValkeyServer, how: str, ends: bool) -> None:
-    """It is left alone until its process has refused it, or Celery has ended that because of the lost connection."""
+@contextmanager
+def loss(
+    url: str, running: Callable[[Any], Running] = Running
+) -> Iterator[tuple[LostMessages, Running]]:
+    """Of three messages, of which the second one runs; kombu could give nothing back."""
     lost = LostMessages()
-    with received(valkey.url, [0, 1, 2]) as (channel, messages):
-        running = Running(messages[1], ended=how == "was ended by Celery")
-        state.active_requests.add(running)
+    with received(url, [0, 1, 2]) as (channel, messages):
+        request = running(messages[1])
+        state.active_requests.add(request)
         lost.note(consumer(channel), waiting([messages[2], messages[0]]))
-        channel.qos._delivered.clear()  # as kombu does, which could give nothing back
-    state.active_requests.discard(running)
-    with Connection(valkey.url) as again:
-        if not ends:
-            lost.give_back(consumer(again.channel()))
+        channel.qos._delivered.clear()
+    state.active_requests.discard(request)
+    yield lost, request
+
+
+def payloads(url: str, count: int) -> list[Any]:
+    return [each.payload for each in drained(url, count)]
+
+
+@pytest.mark.parametrize("how", ["runs", "is refused", "was ended by Celery"])
+def test_a_message_of_a_process(valkey: ValkeyServer, how: str) -> None:
+    """It is left alone until its process has refused it, or Celery has ended that because of the lost connection."""
+    ended = partial(Running, ended=how == "was ended by Celery")
+    with loss(valkey.url, ended) as (lost, running), Connection(valkey.url) as again:
+        lost.give_back(consumer(again.channel()))
         if how == "is refused":
             lost.refused(running.message)
-        lost.give_back_at_end(Celery(broker=valkey.url if ends else NOWHERE), 5.0)
-        left = drained(valkey.url, 2 if how == "runs" else 3)
-    assert [each.payload for each in left] == {
-        "runs": [2, 0],
-        "is refused": [2, 1, 0] if ends else [1, 2, 0],
-        "was ended by Celery": [2, 1, 0],
-    }[how]
+            lost.give_back_refused()
+        lost.give_back_at_end(Celery(broker=NOWHERE), 5.0, pool_ended=False)
+        left = payloads(valkey.url, 2 if how == "runs" else 3)
+    assert (
+        left
+        == {
+            "runs": [2, 0],
+            "is refused": [1, 2, 0],
+            "was ended by Celery": [2, 1, 0],
+        }[how]
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "comes_back"),
+    [
+        ({}, False),
+        ({"late": False}, False),
+        ({"begun": False}, True),
+        ({"begun": False, "late": False}, True),
+        ({"ended": True}, True),
+        ({"ended": True, "late": False}, False),
+    ],
+)
+def test_a_message_of_a_process_that_has_ended(
+    valkey: ValkeyServer, how: dict[str, bool], comes_back: bool
+) -> None:
+    """Its process may live for a while after a cold shutdown has ended it, so it goes back after the pool's end."""
+    app = Celery(broker=valkey.url)
+    with loss(valkey.url, partial(Running, **how)) as (lost, _):
+        lost.give_back_at_end(app, 5.0, pool_ended=False)
+        assert payloads(valkey.url, 2) == [2, 0]
+        lost.give_back_at_end(app, 5.0, pool_ended=True)
+        assert payloads(valkey.url, int(comes_back)) == [1] * comes_back
+
+
+def test_a_message_that_is_refused_while_the_worker_ends(valkey: ValkeyServer) -> None:
+    """There is no loop any more that would give it back."""
+    with loss(valkey.url) as (lost, running):
+        lost.refused(running.message)
+        lost.give_back_at_end(Celery(broker=valkey.url), 5.0, pool_ended=True)
+    assert payloads(valkey.url, 3) == [2, 1, 0]
+
+
+def test_a_connection_that_is_lost_while_they_go_back(
+    valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not noted any more, for the worker ends in that moment: then it connects for them."""
+    with loss(valkey.url) as (lost, _), Connection(valkey.url) as again:
+        with monkeypatch.context() as patch:
+            patch.setattr(lost_messages, "restore", Mock(side_effect=again.connection_errors[0]))
+            with pytest.raises(again.connection_errors):
+                lost.give_back(consumer(again.channel()))
+        lost.give_back_at_end(Celery(broker=valkey.url), 5.0, pool_ended=False)
+    assert payloads(valkey.url, 2) == [2, 0]
+
+
+def test_the_end_waits_for_no_silent_server(
+    valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each sentinel that does not answer may take the whole time, and is asked more than once."""
+    with loss(valkey.url) as (lost, _), ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        ports = [each.getsockname()[1] for each in silent]
+        app = Celery(broker=";".join(f"sentinel://127.0.0.1:{port}/0" for port in ports))
+        app.conf.broker_transport_options = {"master_name": "one"}
+        for pool_ended in (False, True):  # the second time it does not even begin
+            lost.give_back_at_end(app, 0.5, pool_ended=pool_ended)
+    assert [each.removeprefix(WAIT_FOR_TIMEOUT) for each in caplog.messages] == [
+        ": it gave no answer within 0.5 s"
+    ]
 
 
 def test_a_worker_that_lost_nothing_does_not_connect_again(
     valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor one whose connection is there, nor one for a task that still runs."""
-    app, lost = Celery(broker=NOWHERE), LostMessages()
-    lost.give_back_at_end(app, 5.0)
-    with received(valkey.url, [0]) as (channel, messages):
-        running = Running(messages[0])
-        state.active_requests.add(running)
-        lost.note(consumer(channel), [])
-        channel.qos._delivered.clear()
-        lost.give_back_at_end(app, 5.0)
-        lost.give_back(consumer(channel))
+    """Nor one whose connection is there."""
+    app = Celery(broker=NOWHERE)
+    LostMessages().give_back_at_end(app, 5.0, pool_ended=True)
+    with (
+        loss(valkey.url, partial(Running, ended=True)) as (lost, running),
+        Connection(valkey.url) as again,
+    ):
+        running._already_cancelled = False
+        lost.give_back(consumer(again.channel()))
         running._already_cancelled = True
-        lost.give_back_at_end(app, 5.0)
-    state.active_requests.discard(running)
+        lost.give_back_at_end(app, 5.0, pool_ended=True)
     assert not caplog.messages
+    assert payloads(valkey.url, 2) == [2, 0]
+
+
+def test_kombu_gives_nothing_back_at_the_exit(valkey: ValkeyServer) -> None:
+    """By then another worker may have it, by the same tag: the exit of this process would hand it to a third one."""
+    lost = LostMessages()
+    with received(valkey.url, [0]) as (channel, messages):
+        restored_at_exit = channel.qos._on_collect
+        lost.note(consumer(channel), waiting(messages))
+        lost.give_back_at_end(Celery(broker=valkey.url), 5.0, pool_ended=False)
+        with Connection(valkey.url) as other:
+            assert Queue("tasks")(other.channel()).get() is not None
+            restored_at_exit()
+            assert payloads(valkey.url, 0) == []
+        channel.qos._delivered.clear()
 
 
 def test_a_message_is_known_by_its_time(valkey: ValkeyServer) -> None:
