@@ -62,10 +62,10 @@ def stop_and_tell(self: SemaphoreConsumerStep, c: Any) -> None:
     stop(self, c)
 
 
-def shut_down_and_tell(self: SemaphoreConsumerStep, c: Any) -> None:
+def shut_down_and_tell(self: SemaphoreConsumerStep, _c: Any) -> None:
     """Tell it likewise: between the two Celery ends its pool, which may take as long."""
     get_logger(__name__).info("our step shuts down at %.3f", time.monotonic())
-    shutdown(self, c)
+    shutdown(self, _c)
 
 
 for acks, options in (("early", {}), ("late", LATE)):

@@ -7,9 +7,9 @@ unacknowledged until the visibility timeout, an hour by default. How it fails:
 * Another worker got a message meanwhile: the time of its delivery is another one, and it is left alone.
 * The connection is lost once more before that: the messages stay noted.
 * A task still runs: its message is left alone, unless the task is refused then, or Celery has ended it.
-* The worker ends before that: it connects once more for this alone, before its pool ends. Once that has ended, it does
-  so for what the pool never began, for what was refused meanwhile, and for late acks that Celery has ended.
-* The server is still away then, or the worker is killed: the messages wait for the visibility timeout.
+* The worker ends before that: it connects once more for this alone, before its pool ends.
+* What its pool had by then waits for the visibility timeout, as do all if the server is still away, or the worker is
+  killed: a task that Celery has ended may run on for a while, and a pool of threads may yet begin what it has.
 * The server or a sentinel hangs then: a thread waits for it, and the worker for that no longer than for one answer.
 """
 
@@ -42,22 +42,19 @@ WAIT_FOR_TIMEOUT = "messages of a lost connection wait for the visibility timeou
 
 
 class LostMessages:
-    """Has the delivery tags of all lost connections, which kombu never changes.
-
-    Only the event loop changes them, and after its end the main thread; but any thread may say what was refused.
-    """
+    """Has the delivery tags of all lost connections, which kombu never changes. Only the event loop changes them."""
 
     def __init__(self) -> None:
         self._noted: dict[str, Times] = {}  # the first one of its queue first
         self._running: dict[str, Any] = {}  # the requests that ran when it was lost
         self._channel: Any = None  # of the connection that is there
-        self._at_end: threading.Thread | None = None
 
     def note(self, c: Consumer, line: Sequence[KeptMessage]) -> None:
         """Note the messages of a connection that is lost, before kombu closes it; ``line`` is kept in this order."""
         self._channel = None
         if c.connection is None or c.connection.transport.driver_type != "redis":
             return
+        restore_nothing_at_exit(c.connection)  # by then another worker may have it, by the same tag
         # A pool of threads begins all that it was given; Celery drops what waits for a process.
         begun = state.active_requests if c.pool.uses_semaphore else state.reserved_requests
         running = {each.message.delivery_tag: each for each in tuple(begun)}
@@ -69,49 +66,37 @@ class LostMessages:
         for message in unacknowledged_on(c.connection):
             lost = next(ordered) if message.delivery_tag in tags else message
             self._noted[lost.delivery_tag] = times_of(lost)
-        # By then another worker may have them, by the same tags.
-        restore_nothing_at_exit(c.connection)
 
     def give_back(self, c: Consumer) -> None:
         """Give back what is noted, before the new connection consumes."""
         self._channel = None
         if c.connection.transport.driver_type == "redis":
             note_times(c.connection)
-            self._running = {
-                tag: each for tag, each in self._running.copy().items() if not _is_ended(each)
-            }
-            self._give_back(c.task_consumer.channel)
             self._channel = c.task_consumer.channel
-
-    def refused(self, message: TaskMessage) -> None:
-        """Let the message of a task go back that was refused after its connection was lost."""
-        self._running.pop(message.delivery_tag, None)
-
-    def give_back_refused(self) -> None:
-        """Give back the messages that were refused, if there is a connection by now."""
-        if self._channel is not None:
+            self._running = {
+                tag: each for tag, each in self._running.items() if not _is_ended(each)
+            }
             self._give_back(self._channel)
 
-    def give_back_at_end(self, app: Celery, timeout: float, *, pool_ended: bool) -> None:
+    def refused(self, message: TaskMessage) -> None:
+        """Give back the message of a task that was refused after its connection was lost."""
+        if self._running.pop(message.delivery_tag, None) is not None and self._channel is not None:
+            self._give_back(self._channel)
+
+    def give_back_at_end(self, app: Celery, timeout: float) -> None:
         """Give back what is noted, by a connection of its own, if the worker ends before it has another one.
 
         It takes ``timeout`` seconds at most.
         """
-        if pool_ended:
-            self._running = {
-                tag: each for tag, each in self._running.copy().items() if not _may_run_again(each)
-            }
-        if self._channel is not None or not self._left() or self._at_end is not None:
+        if not self._left():
             return
         # Each of a broker's addresses, and each sentinel, may take the whole time.
         thread = threading.Thread(target=self._connect_and_give_back, args=(app, timeout))
-        thread.daemon, self._at_end = True, thread
+        thread.daemon = True
         thread.start()
         thread.join(timeout)
         if thread.is_alive():
             logger.warning("%s: it gave no answer within %s s", WAIT_FOR_TIMEOUT, timeout)
-        else:
-            self._at_end = None
 
     def _connect_and_give_back(self, app: Celery, timeout: float) -> None:
         try:
@@ -136,14 +121,9 @@ class LostMessages:
 
     def _left(self) -> dict[str, Times]:
         """Return what may go back: of what is noted, all but the messages of running tasks."""
-        return {tag: at for tag, at in self._noted.items() if tag not in self._running}
+        return {tag: at for tag, at in self._noted.copy().items() if tag not in self._running}
 
 
 def _is_ended(request: Any) -> bool:
     """Return whether Celery ended the task because its connection was lost, so that it is run again."""
     return bool(request._already_cancelled)  # noqa: SLF001 - see REQUEST_ATTRIBUTES
-
-
-def _may_run_again(request: Any) -> bool:
-    """Return whether a request of a pool that has ended was never begun, or was ended and has late acks."""
-    return request.time_start is None or (request.task.acks_late and _is_ended(request))

@@ -118,7 +118,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         if not limiter.queues.is_connected():
             limiter.queues.leave()
             limiter.sweeper.soon()
-        limiter.worker.lost.give_back_at_end(parent.app, _longest_answer(), pool_ended=False)
+        limiter.worker.lost.give_back_at_end(parent.app, _longest_answer())
 
     def terminate(self, parent: WorkController) -> None:
         """Do the same at a cold shutdown."""
@@ -218,9 +218,8 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         elif kept is not None:
             kept.forget()
 
-    def shutdown(self, c: Consumer) -> None:
+    def shutdown(self, _c: Consumer) -> None:
         """Close the limiter after the pool has ended, in a warm or a cold shutdown."""
-        self.limiter.worker.lost.give_back_at_end(c.app, _longest_answer(), pool_ended=True)
         if self.asker is not None:
             self.asker.close(SHUTDOWN_TIMEOUT_S)
         if self.kept is not None:

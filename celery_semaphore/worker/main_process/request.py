@@ -427,8 +427,7 @@ class LimitedRequestMixin(EventsMixin):
         self._move(refused)
         self.grant = None  # the store was asked for it, or the wait goes on by another message
         if not (dropped or self.may_be_moved()):
-            worker.lost.refused(self.message)
-            worker.in_loop(worker.lost.give_back_refused)
+            worker.in_loop(partial(worker.lost.refused, self.message))
         self._tell(refused, dropped=dropped)
 
     def _move(self, refused: RefusedAttempt) -> None:

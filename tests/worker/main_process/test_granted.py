@@ -116,19 +116,13 @@ def _limiter(waited: list[float]) -> SimpleNamespace:
         queues=SimpleNamespace(leave=lambda: None, join=lambda _: None),
         sweeper=SimpleNamespace(soon=lambda: None),
         close=lambda _timeout, *, flush: waited.append(flush),
-        worker=SimpleNamespace(
-            connections=1,
-            homes=frozenset(),
-            lost=SimpleNamespace(
-                give_back_at_end=lambda _app, timeout, **_: waited.append(timeout)
-            ),
-        ),
+        worker=SimpleNamespace(connections=1, homes=frozenset()),
     )
 
 
 @pytest.mark.parametrize(
     ("how", "longest"),
-    [("should_stop", [10.0, 5.0, 5.0]), ("should_terminate", [2.0, 1.0, 2.0])],
+    [("should_stop", [10.0, 5.0]), ("should_terminate", [2.0, 2.0])],
     ids=["warm", "cold"],
 )
 def test_what_goes_back_is_waited_for_in_bounds(
