@@ -12,6 +12,7 @@ from celery.result import AsyncResult
 from celery_semaphore.core.claim import Claim
 from celery_semaphore.core.permit import Permit
 from celery_semaphore.core.store import Store
+from celery_semaphore.worker.main_process.unstarted_messages import PAUSE_S
 from tests.support.process import wait_until
 from tests.support.worker import CeleryWorker
 
@@ -83,9 +84,13 @@ def test_a_quorum_queue_delivers_none_too_often(rabbit_site: Site) -> None:
     store = site.store()
     results, busy = parked_beside_a_busy_worker(site, store, ONE, 20, **QUORUM)
     let_run(store, ONE)
-    # Two are the busy worker's, which it asks for again once it has a free process.
-    wait_until(lambda: site.counter.stats("w")["completed"] >= 18, 20, "the others have run")
+    # The busy worker keeps what it receives, two at most after each pause, and asks again once it has a free process.
+    keeps = lambda: [each for each in results if received(site.workers[1], each)]  # noqa: E731
+    ran = lambda: site.counter.stats("w")["completed"]  # noqa: E731
+    wait_until(lambda: ran() + len(keeps()) >= 20, 20, "the others have run")
     began = starts(site, "w")
+    assert 0 < len(kept := keeps()) <= 2 + 2 * (began[-1] - began[0]) / PAUSE_S
+    assert not any(each.ready() for each in kept)
     assert max(b - a for a, b in pairwise(began)) < LONGEST_IDLE_S
     site.let_go("work")
     done([*busy, *results])
