@@ -23,7 +23,7 @@ def measure() -> list[Figure]:
         with site() as made:
             made.start(processes)
             kinds = ("plain", "asking", "limited")
-            names = [f"{kind}{ending}" for ending in ("", "_late") for kind in kinds]
+            names = [*(f"{kind}{ending}" for ending in ("", "_late") for kind in kinds), "keyed"]
             found = interleaved(
                 ROUNDS,
                 {name: partial(rate, made, name, spent) for name in names},
@@ -41,6 +41,9 @@ def measure() -> list[Figure]:
             detail = {"best tasks/s": round(max(asking))}
             figures.append(ratio(f"{floor}, {acks} acks", asking, plain, detail=detail))
             figures.append(compared_cpu(found, f"asking{ending}", f"plain{ending}", spent))
+        keyed = f"  LimitedTask with a key, to a plain task, early acks, {processes} processes"
+        figures.append(ratio(keyed, found["keyed"], found["plain"]))
+        figures.append(compared_cpu(found, "keyed", "plain", spent))
     return figures
 
 
@@ -54,7 +57,8 @@ def compared_cpu(found: dict[str, list[float]], other: str, plain: str, spent: S
 
 def rate(made: Site, name: str, spent: Spent, kind: str = "") -> float:
     """Run a block of tasks; return how many ended in a second."""
-    wanted = made.count("done") + made.stage((name, []) for _ in range(TASKS))
+    args = ["tenant"] if name == "keyed" else []
+    wanted = made.count("done") + made.stage((name, args) for _ in range(TASKS))
     before = made.cpu() + made.server_cpu()
     start = made.release()
     made.wait(lambda: made.count("done") >= wanted, 120, f"{TASKS} tasks {name}")
