@@ -152,7 +152,7 @@ MUTANTS = (
         "the step of the consumer says that it left",
         "without a connection Celery does not stop that step",
         "main_process/bootstep",
-        "            limiter.queues.leave()\n            limiter.sweeper.soon()\n        limiter.worker",
+        "            _leave_queues(limiter)\n        limiter.worker",
         "            pass\n        limiter.worker",
         f"{LOST}::test_a_worker_that_ends_before_it_is_connected_again[warm-threads]",
     ),

@@ -42,7 +42,10 @@ WAIT_FOR_TIMEOUT = "messages of a lost connection wait for the visibility timeou
 
 
 class LostMessages:
-    """Has the delivery tags of all lost connections, which kombu never changes. Only the event loop changes them."""
+    """Has the delivery tags of all lost connections, which kombu never changes.
+
+    Only the event loop changes them, and after its end a thread, which may go on beside the next worker's loop.
+    """
 
     def __init__(self) -> None:
         self._noted: dict[str, Times] = {}  # the first one of its queue first
@@ -91,8 +94,9 @@ class LostMessages:
         if not self._left():
             return
         # Each of a broker's addresses, and each sentinel, may take the whole time.
-        thread = threading.Thread(target=self._connect_and_give_back, args=(app, timeout))
-        thread.daemon = True
+        thread = threading.Thread(
+            target=self._connect_and_give_back, args=[app, timeout], daemon=True
+        )
         thread.start()
         thread.join(timeout)
         if thread.is_alive():

@@ -116,8 +116,7 @@ class SemaphoreStep(bootsteps.StartStopStep):  # type: ignore[misc] # Celery shi
         """
         limiter = self.limiter
         if not limiter.queues.is_connected():
-            limiter.queues.leave()
-            limiter.sweeper.soon()
+            _leave_queues(limiter)
         limiter.worker.lost.give_back_at_end(parent.app, _longest_answer())
 
     def terminate(self, parent: WorkController) -> None:
@@ -187,8 +186,7 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
         limiter = self.limiter
         ends = c.blueprint.state != bootsteps.RUN  # any shutdown, as opposed to a reconnect
         if ends:
-            limiter.queues.leave()
-            limiter.sweeper.soon()  # its thread says it: a store that is away must not delay the end
+            _leave_queues(limiter)
         else:
             limiter.queues.disconnected()
             limiter.mover.forget_watched()
@@ -226,6 +224,12 @@ class SemaphoreConsumerStep(bootsteps.StartStopStep):  # type: ignore[misc] # Ce
             self.kept.session.join(SHUTDOWN_TIMEOUT_S)
         self.limiter.queues.join(FAREWELL_S)
         self.limiter.close(SHUTDOWN_TIMEOUT_S, flush=_longest_flush(SHUTDOWN_TIMEOUT_S))
+
+
+def _leave_queues(limiter: Limiter) -> None:
+    """Let the sweeper's thread tell the store: one that is away must not delay the end."""
+    limiter.queues.leave()
+    limiter.sweeper.soon()
 
 
 def _longest_answer() -> float:
