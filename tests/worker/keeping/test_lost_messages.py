@@ -5,17 +5,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from celery import Celery
+from celery.result import AsyncResult
 from celery.worker import state
 from kombu import Connection, Queue
 
 from celery_semaphore.core.permit import Permit
+from celery_semaphore.core.store import Store
 from celery_semaphore.worker.celery_internals import note_times
 from celery_semaphore.worker.keeping import lost_messages
 from celery_semaphore.worker.keeping.lost_messages import WAIT_FOR_TIMEOUT, LostMessages
@@ -36,6 +37,7 @@ from .test_kept import LONG, ran_each_once, refusals, wait_until_kept
 from .test_redelivery import drained, received, waiting
 
 AOF = {"appendonly": "yes", "appendfsync": "always"}
+HOLD = ("hold", 0.0, "w")
 LATER = "Trying again in 4.00 seconds"  # the pause after the second attempt
 NOWHERE = "redis://127.0.0.1:1/0"  # a connection would be refused
 GIVEN_BACK = "messages of the lost connection go back"
@@ -75,6 +77,18 @@ def away(broker: ValkeyServer, worker: CeleryWorker, *, keep_data: bool = True) 
     broker.start()
 
 
+def kept(
+    site: Site, tasks: list[tuple[Any, ...]], **options: Any
+) -> tuple[Store, CeleryWorker, list[AsyncResult]]:
+    """Let a worker keep these tasks behind a permit that is taken outside."""
+    store = site.store()
+    assert isinstance(store.acquire([ONE], "outside"), Permit)
+    worker = site.start(concurrency=1, conf=LONG, **options)
+    results = [site.send(name, *args) for name, *args in tasks]
+    wait_until_kept(site, worker, len(tasks))
+    return store, worker, results
+
+
 @pytest.mark.parametrize(
     ("times", "pool"), [(1, "threads"), (2, "prefork"), *also((1, "prefork"), (2, "threads"))]
 )
@@ -83,14 +97,7 @@ def test_what_was_kept_goes_on(
 ) -> None:
     """In its order, although kombu could give nothing back; the visibility timeout is an hour."""
     site = durable_site
-    store = site.store()
-    assert isinstance(store.acquire([ONE], "outside"), Permit)
-    worker = site.start(pool=pool, concurrency=1, conf=LONG)
-    results = [
-        site.send(name, *args)
-        for name, *args in [("hold", 0.0, "w"), ("late", "success", "w")] * 10
-    ]
-    wait_until_kept(site, worker, 20)
+    store, worker, results = kept(site, [HOLD, ("late", "success", "w")] * 10, pool=pool)
     for time in range(times):
         away(broker, worker)
         wait_until(lambda: all(refusals(worker, r) > time + 1 for r in results), 30, "kept again")  # noqa: B023
@@ -143,11 +150,7 @@ def test_a_worker_that_ends_before_it_is_connected_again(
 ) -> None:
     """What was delivered to it goes back in its order, while its last task still runs."""
     site = durable_site
-    store = site.store()
-    assert isinstance(store.acquire([ONE], "outside"), Permit)
-    worker = site.start(name="ends", pool=pool, concurrency=1, conf=LONG)
-    results = [site.send("hold", 0.0, "w") for _ in range(10)]
-    wait_until_kept(site, worker, 10)
+    store, worker, results = kept(site, [HOLD] * 10, name="ends", pool=pool)
     busy = site.send("call", None, "busy")
     wait_until(lambda: site.inside("busy") == 1, 20, "a task runs that does not end")
     # A pool of threads may yet begin what it has.
@@ -181,11 +184,7 @@ def test_a_worker_that_ends_while_the_broker_is_away(
 ) -> None:
     """It says what becomes of its messages."""
     site = durable_site
-    store = site.store()
-    assert isinstance(store.acquire([ONE], "outside"), Permit)
-    worker = site.start(concurrency=1, conf=LONG)
-    site.send("hold", 0.0, "w")
-    wait_until_kept(site, worker, 1)
+    store, worker, _ = kept(site, [HOLD])
     broker.kill()
     worker.wait_until(lambda: "Cannot connect" in worker.log(), 30, "it has noticed")
     worker.warm()
@@ -196,12 +195,7 @@ def test_a_worker_that_ends_while_the_broker_is_away(
 
 def test_a_broker_that_comes_back_empty(durable_site: Site, broker: ValkeyServer) -> None:
     site = durable_site
-    store = site.store()
-    assert isinstance(store.acquire([ONE], "outside"), Permit)
-    worker = site.start(concurrency=1, conf=LONG)
-    for _ in range(3):
-        site.send("hold", 0.0, "w")
-    wait_until_kept(site, worker, 3)
+    store, worker, _ = kept(site, [HOLD] * 3)
     away(broker, worker, keep_data=False)
     site.send("free").get(timeout=20)
     store.release("outside", [ONE])
@@ -261,16 +255,14 @@ class Running:
 
 
 @contextmanager
-def loss(
-    url: str, running: Callable[[Any], Running] = Running
-) -> Iterator[tuple[LostMessages, Running]]:
-    """Of three messages, of which the second one runs; kombu could give nothing back."""
+def loss(url: str, *, ended: bool = False) -> Iterator[tuple[LostMessages, Running]]:
+    """Of three messages, of which the second one runs, or was ended by Celery."""
     lost = LostMessages()
     with received(url, [0, 1, 2]) as (channel, messages):
-        request = running(messages[1])
+        request = Running(messages[1], ended=ended)
         state.active_requests.add(request)
         lost.note(consumer(channel), waiting([messages[2], messages[0]]))
-        channel.qos._delivered.clear()
+        channel.qos._delivered.clear()  # as kombu does, which could give nothing back
     state.active_requests.discard(request)
     yield lost, request
 
@@ -282,26 +274,20 @@ def payloads(url: str, count: int) -> list[Any]:
 @pytest.mark.parametrize("how", ["runs", "is refused", "was ended by Celery"])
 def test_a_message_of_a_process(valkey: ValkeyServer, how: str) -> None:
     """It is left alone until its process has refused it, or Celery has ended that because of the lost connection."""
-    ended = partial(Running, ended=how == "was ended by Celery")
-    with loss(valkey.url, ended) as (lost, running), Connection(valkey.url) as again:
+    ended = how == "was ended by Celery"
+    with loss(valkey.url, ended=ended) as (lost, running), Connection(valkey.url) as again:
         lost.give_back(consumer(again.channel()))
         if how == "is refused":
             lost.refused(running.message)
         left = payloads(valkey.url, 2 if how == "runs" else 3)
-    assert (
-        left
-        == {
-            "runs": [2, 0],
-            "is refused": [1, 2, 0],
-            "was ended by Celery": [2, 1, 0],
-        }[how]
-    )
+    expected = {"runs": [2, 0], "is refused": [1, 2, 0], "was ended by Celery": [2, 1, 0]}
+    assert left == expected[how]
 
 
 @pytest.mark.parametrize("how", ["runs", "is refused", "was ended by Celery"])
 def test_a_message_of_a_process_of_a_worker_that_ends(valkey: ValkeyServer, how: str) -> None:
     """Its process may live for a while after a cold shutdown has ended it."""
-    with loss(valkey.url, partial(Running, ended=how == "was ended by Celery")) as (lost, running):
+    with loss(valkey.url, ended=how == "was ended by Celery") as (lost, running):
         if how == "is refused":
             lost.refused(running.message)
         lost.give_back_at_end(Celery(broker=valkey.url), 5.0)
