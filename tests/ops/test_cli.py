@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+import celery
 import pytest
 
 from celery_semaphore.core.claim import Claim
@@ -400,15 +401,26 @@ def test_a_prefetched_task_says_which_worker_is_busy(site: Site, semaphore: Comm
     worker = site.start(concurrency=1)
     (running,) = site.occupy()
     waiting = site.send("hold", 0.0)
-    later = site.send("free", countdown=60)
-    wait_until(lambda: worker.log().count("received") == 3, 20, "it has them all")
+    wait_until(lambda: worker.log().count("received") == 2, 20, "it has both")
     busy = f"{waiting.id} (hold) was prefetched by {worker.hostname}."
     wait_until(lambda: busy in semaphore("why", waiting.id).out, 60, "the worker answers")
-    received = f"{later.id} (free) was received by {worker.hostname}, and {IS_RECEIVED}"
-    wait_until(lambda: received in semaphore("why", later.id).out, 60, "the worker answers")
     site.let_go()
     for each in (running, waiting):
         each.get(timeout=20)
+
+
+@pytest.mark.skipif(
+    celery.VERSION < (5, 7),
+    reason="Celery before 5.7 does not tell of tasks that wait for their eta",
+)
+def test_a_task_with_a_countdown_says_which_worker_received_it(
+    site: Site, semaphore: Command
+) -> None:
+    worker = site.start(concurrency=1)
+    later = site.send("free", countdown=60)
+    wait_until(lambda: "received" in worker.log(), 20, "it has the task")
+    received = f"{later.id} (free) was received by {worker.hostname}, and {IS_RECEIVED}"
+    wait_until(lambda: received in semaphore("why", later.id).out, 60, "the worker answers")
 
 
 @pytest.mark.parametrize("conf", [{}, PARK])
