@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import redis
+from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
 
 if TYPE_CHECKING:
     from redis.connection import ConnectionPool
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from .finder import Address
 
 Word = bytes | str | int
+
+# redis-py before 6 gives these classes to the connections of its own client for a Cluster alone.
+_OF_CLUSTER = {
+    "MOVED": MovedError,
+    "ASK": AskError,
+    "TRYAGAIN": TryAgainError,
+    "CLUSTERDOWN": ClusterDownError,
+}
 
 
 def new_connection(
@@ -104,7 +113,7 @@ def exchanged(connection: Any, commands: list[bytes]) -> list[Any]:
 
 def _answer(connection: Any) -> Any:
     try:
-        return connection.read_response()
+        return _read(connection)
     except redis.ConnectionError as error:
         if isinstance(error, redis.exceptions.BusyLoadingError):
             return error
@@ -115,7 +124,19 @@ def _answer(connection: Any) -> Any:
 
 def plain(connection: Any, command: Sequence[Word]) -> Any:
     connection.send_command(*command)
-    return connection.read_response()
+    return _read(connection)
+
+
+def _read(connection: Any) -> Any:
+    """Return the answer, or raise its error, by the class that tells what a node of a Cluster means."""
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        code, _, rest = str(error).partition(" ")
+        kind = _OF_CLUSTER.get(code) if type(error) is redis.ResponseError else None
+        if kind is None:
+            raise
+        raise kind(rest) from None
 
 
 def pack(words: Sequence[Word]) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from redis._parsers import BaseParser
 
 from celery_semaphore.stores import store_from_url
 from celery_semaphore.stores.options import StoreOptions
@@ -37,6 +38,13 @@ def open_store(cluster: ClusterServer) -> Iterator[Open]:
     yield open_store
     for store in stores:
         store.close()
+
+
+@pytest.fixture(params=["6", "5"])
+def redis_py(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver since a release, or before it, when it gave no class of its own to these errors."""
+    for code in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN") if request.param == "5" else ():
+        monkeypatch.delitem(BaseParser.EXCEPTION_CLASSES, code, raising=False)
 
 
 def finder_of(store: RedisStore) -> NodeFinder:

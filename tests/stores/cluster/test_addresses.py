@@ -58,6 +58,7 @@ class TestAnnouncedAddresses:
         with pytest.raises(StoreUnavailable, match=r"address_remap raised KeyError.*127\.0\.0\.1"):
             store.acquire(claim(), "a")
 
+    @pytest.mark.usefixtures("redis_py")
     def test_a_node_that_sends_on_to_itself(self, cluster: ClusterServer, open_store: Open) -> None:
         wrong = cluster.another()
         store = open_store(

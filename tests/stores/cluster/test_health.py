@@ -50,6 +50,7 @@ class TestHealth:
         assert "10000 of its 16384 slots" in warning
         assert str(node.port) in warning
 
+    @pytest.mark.usefixtures("redis_py")
     def test_a_replica_in_the_owners_place(self, cluster: ClusterServer) -> None:
         """It answers that another node serves the slot, whose address leads to it again."""
         replica = cluster.replica()
@@ -71,6 +72,7 @@ class TestHealth:
                 store.check()
             store.close()
 
+    @pytest.mark.usefixtures("redis_py")
     def test_a_user_that_may_not_ask_for_nodes(self, cluster: ClusterServer) -> None:
         for node in cluster.nodes:
             node.ask("ACL SETUSER worker on nopass ~* +@all -cluster")

@@ -64,6 +64,7 @@ class TestMoves:
         store._link.ask(exchange)
         assert connections(former) == 0
 
+    @pytest.mark.usefixtures("redis_py")
     def test_a_batch_that_is_cut_in_half_is_repeated_as_a_whole(
         self, cluster: ClusterServer, open_store: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -127,6 +128,7 @@ class TestMoves:
             thread.join()
         assert wrong == []
 
+    @pytest.mark.usefixtures("redis_py")
     @pytest.mark.parametrize("used", [True, False], ids=["TRYAGAIN", "ASK"])
     def test_while_the_slot_migrates(
         self, cluster: ClusterServer, open_store: Open, used: bool
