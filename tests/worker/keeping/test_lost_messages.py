@@ -157,6 +157,8 @@ def test_a_worker_that_ends_before_it_is_connected_again(
     queued = [] if pool == "threads" else [site.send("free")]
     back = 10 + len(queued)
     wait_until(lambda: len(deliveries(site)) == back + 1, 20, "it has received that, too")
+    with broker.client() as client:
+        wait_until(lambda: client.hlen("unacked") == back, 10, "what runs is acknowledged")
     broker.kill()
     worker.wait_until(lambda: LATER in worker.log(), 30, "it waits until it tries to connect again")
     broker.start()
