@@ -5,7 +5,7 @@ VENV ?= .venv
 LOCK ?= requirements/dev.txt
 ARGS ?=
 # Tests that run at once, each group with servers of its own; most of their time they wait for processes.
-JOBS ?= 6
+JOBS ?= 7
 BIN := $(VENV)/bin
 # Where this is set, each process that a test starts compiles the library again.
 export PYTHONDONTWRITEBYTECODE :=
