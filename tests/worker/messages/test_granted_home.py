@@ -25,7 +25,7 @@ from tests.support.proxy import Proxy
 from tests.support.servers import ValkeyServer
 
 from ..brokers import EITHER
-from ..conftest import Site, queued
+from ..conftest import Site, queued, valkey_only
 from ..requests import limited, request_of
 from .test_brokers import at_port
 from .test_parking import ONE, PARK, done
@@ -270,6 +270,7 @@ def test_comes_after_a_release_that_is_given_up(
     assert broker.did == [(None, 0.0)]
 
 
+@valkey_only
 def test_stays_while_its_permit_cannot_be_released(
     site: Site, valkey: ValkeyServer, start_proxy: Callable[[int], Proxy], tmp_path: Path
 ) -> None:

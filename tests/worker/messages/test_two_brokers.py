@@ -19,7 +19,7 @@ from tests.support.servers import ValkeyServer
 from tests.support.variants import also
 from tests.support.worker import CeleryWorker
 
-from ..conftest import Site
+from ..conftest import Site, valkey_only
 from .test_parking import PARK, all_parked, done, ran_once
 
 WAIT: dict[str, Any] = {"semaphore_on_saturated": "wait"}
@@ -152,6 +152,7 @@ def test_while_no_worker_of_its_broker_is_left(
     store.close()
 
 
+@valkey_only
 def test_by_default_they_are_kept(site: Site, regions: tuple[Region, Region]) -> None:
     """The first worker of the second broker starts while tasks of the first are parked."""
     a, b = regions
@@ -183,6 +184,7 @@ def test_by_default_they_are_kept(site: Site, regions: tuple[Region, Region]) ->
     store.close()
 
 
+@valkey_only
 def test_one_broker_by_two_addresses(site: Site, request: pytest.FixtureRequest) -> None:
     """With one name, each worker sends the tasks that the other has parked."""
     named = WAIT | {"semaphore_broker": "ours"}
