@@ -16,7 +16,7 @@ from .views import ResourceView, Where
 UNKNOWN = (
     "It may still be in its queue, or wait for its countdown or eta: a task is known here from its first attempt to get"
     " a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Perhaps it has ended without"
-    " a stored result, was never sent, or has another id."
+    " a stored result, was lost with its worker, was never sent, or has another id."
 )
 WHOLE_ID = "Give the id whole: this is not a full UUID, as Celery gives to tasks."
 IS_RECEIVED = "stands in no line: it waits for its countdown, eta or rate limit, or for its worker to ask again."

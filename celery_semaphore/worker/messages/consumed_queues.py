@@ -111,10 +111,14 @@ class ConsumedQueues:
 
     def warn(self, queue: str) -> None:
         """Warn, once in an hour for each queue, that waiting tasks go back to the broker."""
+        # Where the last worker is stopped, as at a deploy, there is nothing to be done.
+        why, then = "", f"; start a worker with -Q {queue}, or purge the queue"
+        if self._ended:
+            why, then = " now that this worker ends", ""
         self._warnings.warn(
             queue,
-            f"no worker consumes queue {queue!r}: its waiting tasks go back to the broker, keep their places and wait"
-            f" there; start a worker with -Q {queue}, or purge the queue",
+            f"no worker consumes queue {queue!r}{why}: its waiting tasks go back to the broker, keep their places and"
+            f" wait there{then}",
         )
 
 

@@ -141,3 +141,16 @@ def test_it_warns_once_an_hour_for_each_queue(
     for queue in ("bulk", "bulk", "other"):
         queues.warn(queue)
     assert [message.split("'")[1] for message in caplog.messages] == ["bulk", "other"]
+
+
+def test_the_last_worker_that_ends_asks_for_nothing(
+    queues: ConsumedQueues, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody has to start a worker or purge a queue at each deploy."""
+    queues.warn("celery")
+    queues.leave()
+    queues.warn("bulk")
+    before, ending = caplog.messages
+    assert "purge the queue" in before
+    assert "now that this worker ends" in ending
+    assert "purge" not in ending
