@@ -63,6 +63,9 @@ class Trio:
         self._servers = servers
         self.clock = clock
 
+    def __len__(self) -> int:
+        return len(self._servers)
+
     def ask(self, question: Callable[[Store], Answer], learnt: Learnt) -> tuple[Answer, Learnt]:
         """Ask each store as a client that has learnt this; return the answer, and what the client knows then."""
         answers = {name: self._ask(each, question, learnt) for name, each in self._servers.items()}

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import celery
 import pytest
 from celery import Celery
 from celery.result import AsyncResult
@@ -67,6 +68,11 @@ def durable_site(
         yield site
 
 
+def skip_before(version: tuple[int, int], what: str) -> None:
+    if version > celery.VERSION:
+        pytest.skip(f"Celery before {version[0]}.{version[1]} {what}")
+
+
 def away(broker: ValkeyServer, worker: CeleryWorker, *, keep_data: bool = True) -> None:
     """Kill the server, and start it once the worker has tried in vain to connect."""
     lost = worker.log().count("Cannot connect")
@@ -122,6 +128,8 @@ def test_what_was_prefetched_goes_on(
     durable_site: Site, broker: ValkeyServer, pool: str, name: str
 ) -> None:
     """And what runs, whose message may be unacknowledged, is not run beside itself."""
+    if (name, pool) == ("call_late", "prefork"):
+        skip_before((5, 6), "leaves the message of a late task that ran meanwhile unacknowledged")
     site = durable_site
     many = {"worker_prefetch_multiplier": 8}
     worker = site.start(pool=pool, concurrency=1, conf=many)
@@ -149,6 +157,8 @@ def test_a_worker_that_ends_before_it_is_connected_again(
     durable_site: Site, broker: ValkeyServer, pool: str, how: str
 ) -> None:
     """What was delivered to it goes back in its order, while its last task still runs."""
+    if (how, pool) == ("warm", "prefork"):
+        skip_before((5, 6), "waits for ever for a plain task that its pool had not begun, too")
     site = durable_site
     store, worker, results = kept(site, [HOLD] * 10, name="ends", pool=pool)
     busy = site.send("call", None, "busy")
