@@ -14,12 +14,14 @@ from .text import duration, name_of, place, printable
 from .views import ResourceView, Where
 
 UNKNOWN = (
-    "It may still be in its queue, or wait for its countdown or eta: a task is known here from its first attempt to get"
-    " a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Perhaps it has ended without"
+    "It may still be in its queue, or wait for its countdown, eta or rate limit: a task is known here from its first"
+    " attempt to get a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Perhaps it has ended without"
     " a stored result, was lost with its worker, was never sent, or has another id."
 )
 WHOLE_ID = "Give the id whole: this is not a full UUID, as Celery gives to tasks."
-IS_RECEIVED = "stands in no line: it waits for its countdown, eta or rate limit, or for its worker to ask again."
+IS_RECEIVED = (
+    "stands in no line: it waits for its countdown or eta, or for its worker to ask again."
+)
 BUSY = "It waits for a process there, and stands in no line yet; `celery -A … inspect active -d {}` names what runs."
 
 

@@ -8,14 +8,12 @@ import pytest
 
 from tests.support.counter import Counter, CounterServer
 from tests.support.forgetful import all_come_back, forgetful, hammer
-from tests.support.variants import also
 
 pytestmark = pytest.mark.race
 
 
 @pytest.mark.slow
-# PostgreSQL is also stopped under load in postgresql/test_crashes.py.
-@pytest.mark.parametrize("kind", ["valkey", *also("postgres")])
+@pytest.mark.parametrize("kind", ["valkey", "postgres"])
 def test_no_living_holder_is_lost_and_none_is_above_the_limit(
     kind: str, counter_server: CounterServer, counter: Counter, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.worker import CeleryWorker
 
 STORE = os.environ.get("TESTS_STORE", "valkey")
 ways_to_requeue = pytest.mark.parametrize("keep", [True, False], ids=["kept", "published"])
-valkey_only = pytest.mark.skipif(STORE != "valkey", reason="is about Redis as the store")
+valkey_only = pytest.mark.skipif(STORE != "valkey", reason="is about one Redis as the store")
 
 
 @dataclass

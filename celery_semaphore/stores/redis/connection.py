@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    TryAgainError,
+)
 
 if TYPE_CHECKING:
     from redis.connection import ConnectionPool
@@ -21,6 +27,7 @@ _OF_CLUSTER = {
     "ASK": AskError,
     "TRYAGAIN": TryAgainError,
     "CLUSTERDOWN": ClusterDownError,
+    "MASTERDOWN": MasterDownError,
 }
 
 

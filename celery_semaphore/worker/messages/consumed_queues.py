@@ -41,6 +41,7 @@ class ConsumedQueues:
         self._read: Callable[[], Collection[str]] | None = None
         self._lock = threading.Lock()
         self._ended = False
+        self._left: frozenset[str] = frozenset()  # by the farewell
         self._farewell = threading.Event()
         self._said: frozenset[str] = frozenset()
         self._answers: dict[str, tuple[float, bool]] = {}  # of the store: until when, unconsumed
@@ -60,6 +61,7 @@ class ConsumedQueues:
 
     def leave(self) -> None:
         """Let the next call of ``say`` be the worker's farewell: it consumes nothing any more."""
+        self._left |= self._said
         self._ended = True
         self._read = tuple
 
@@ -113,7 +115,7 @@ class ConsumedQueues:
         """Warn, once in an hour for each queue, that waiting tasks go back to the broker."""
         # Where the last worker is stopped, as at a deploy, there is nothing to be done.
         why, then = "", f"; start a worker with -Q {queue}, or purge the queue"
-        if self._ended:
+        if queue in self._left:
             why, then = " now that this worker ends", ""
         self._warnings.warn(
             queue,

@@ -17,6 +17,7 @@ from tests.conftest import server_fixture
 from tests.support.cluster import ClusterServer, Node
 
 Open = Callable[..., RedisStore]
+OF_CLUSTER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN")
 NAME = "under-test"  # of this store's connections
 
 cluster_server = server_fixture(ClusterServer, scope="package")  # one for all modules here
@@ -42,8 +43,8 @@ def open_store(cluster: ClusterServer) -> Iterator[Open]:
 
 @pytest.fixture(params=["6", "5"])
 def redis_py(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver since a release, or before it, when it gave no class of its own to these errors."""
-    for code in ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN") if request.param == "5" else ():
+    """redis-py since 6, or before, when it gave no class of its own to these errors."""
+    for code in OF_CLUSTER if request.param == "5" else ():
         monkeypatch.delitem(BaseParser.EXCEPTION_CLASSES, code, raising=False)
 
 

@@ -146,11 +146,15 @@ def test_it_warns_once_an_hour_for_each_queue(
 def test_the_last_worker_that_ends_asks_for_nothing(
     queues: ConsumedQueues, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody has to start a worker or purge a queue at each deploy."""
-    queues.warn("celery")
+    """Nobody has to start a worker or purge a queue at each deploy; but of a queue that it did not consume."""
+    queues.say()
     queues.leave()
+    queues.leave()  # by two steps of the worker
+    queues.say()
+    queues.warn("celery")
     queues.warn("bulk")
-    before, ending = caplog.messages
-    assert "purge the queue" in before
+    ending, other = caplog.messages
     assert "now that this worker ends" in ending
     assert "purge" not in ending
+    assert "now that" not in other
+    assert "purge the queue" in other
