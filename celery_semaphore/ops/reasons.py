@@ -15,8 +15,8 @@ from .views import ResourceView, Where
 
 UNKNOWN = (
     "It may still be in its queue, or wait for its countdown, eta or rate limit: a task is known here from its first"
-    " attempt to get a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Perhaps it has ended without"
-    " a stored result, was lost with its worker, was never sent, or has another id."
+    " attempt to get a permit. `celery -A … inspect active_queues` says whether a worker consumes its queue. Perhaps it"
+    " has ended without a stored result, was lost with its worker, was never sent, or has another id."
 )
 WHOLE_ID = "Give the id whole: this is not a full UUID, as Celery gives to tasks."
 IS_RECEIVED = (
