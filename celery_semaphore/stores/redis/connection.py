@@ -6,13 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.exceptions import (
-    AskError,
-    ClusterDownError,
-    MasterDownError,
-    MovedError,
-    TryAgainError,
-)
+
+from .errors import by_class
 
 if TYPE_CHECKING:
     from redis.connection import ConnectionPool
@@ -20,15 +15,6 @@ if TYPE_CHECKING:
     from .finder import Address
 
 Word = bytes | str | int
-
-# redis-py before 6 gives these classes to the connections of its own client for a Cluster alone.
-_OF_CLUSTER = {
-    "MOVED": MovedError,
-    "ASK": AskError,
-    "TRYAGAIN": TryAgainError,
-    "CLUSTERDOWN": ClusterDownError,
-    "MASTERDOWN": MasterDownError,
-}
 
 
 def new_connection(
@@ -135,15 +121,10 @@ def plain(connection: Any, command: Sequence[Word]) -> Any:
 
 
 def _read(connection: Any) -> Any:
-    """Return the answer, or raise its error, by the class that tells what a node of a Cluster means."""
     try:
         return connection.read_response()
     except redis.ResponseError as error:
-        code, _, rest = str(error).partition(" ")
-        kind = _OF_CLUSTER.get(code) if type(error) is redis.ResponseError else None
-        if kind is None:
-            raise
-        raise kind(rest) from None
+        raise by_class(error) from None
 
 
 def pack(words: Sequence[Word]) -> bytes:

@@ -17,6 +17,20 @@ if TYPE_CHECKING:
 NEWER = "NEWERFORMAT "  # begins the error of a script in a store of a newer format
 OTHER_LEASE = "OTHERLEASE "  # begins the error of a script that was given other durations than the store keeps
 
+# The codes that redis-py replaces by classes.
+_CLASSES: dict[str, type[redis.RedisError]] = {
+    "READONLY": redis.exceptions.ReadOnlyError,
+    "LOADING": redis.exceptions.BusyLoadingError,
+    "MASTERDOWN": redis.exceptions.MasterDownError,
+    "NOSCRIPT": redis.exceptions.NoScriptError,
+    "OOM": redis.exceptions.OutOfMemoryError,
+    "MOVED": redis.exceptions.MovedError,
+    "ASK": redis.exceptions.AskError,
+    "TRYAGAIN": redis.exceptions.TryAgainError,
+    "CLUSTERDOWN": redis.exceptions.ClusterDownError,
+}
+_CODES: dict[type[Exception], str] = {kind: f"{code} " for code, kind in _CLASSES.items()}
+
 # After one of these a call is repeated over a new connection: the server has changed its role or the node, or starts.
 _MOVED = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 
@@ -30,18 +44,17 @@ def is_transient(error: redis.RedisError) -> bool:
 
 def said(error: Exception) -> str:
     """Return the server's error text, with the code that redis-py replaces by a class for some errors."""
-    codes = {
-        redis.exceptions.ReadOnlyError: "READONLY ",
-        redis.exceptions.BusyLoadingError: "LOADING ",
-        redis.exceptions.MasterDownError: "MASTERDOWN ",
-        redis.exceptions.NoScriptError: "NOSCRIPT ",
-        redis.exceptions.OutOfMemoryError: "OOM ",
-        redis.exceptions.MovedError: "MOVED ",
-        redis.exceptions.AskError: "ASK ",
-        redis.exceptions.TryAgainError: "TRYAGAIN ",
-        redis.exceptions.ClusterDownError: "CLUSTERDOWN ",
-    }
-    return codes.get(type(error), "") + str(error)
+    return _CODES.get(type(error), "") + str(error)
+
+
+def by_class(error: redis.ResponseError) -> redis.RedisError:
+    """Return the error with the class of its code.
+
+    redis-py before 6 gives the classes of a Cluster to the connections of its own client for one alone.
+    """
+    code, _, rest = str(error).partition(" ")
+    kind = _CLASSES.get(code) if type(error) is redis.ResponseError else None
+    return error if kind is None else kind(rest)
 
 
 # An error of the script itself is final, unlike one that the server's state or its operator caused.
